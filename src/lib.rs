@@ -1,0 +1,1 @@
+//! Presence as a native Redis module.
