@@ -1,0 +1,68 @@
+//! The server's log.
+
+use std::fmt::{self, Write};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw::RedisModuleCtx;
+
+use super::Ctx;
+
+/// The server cuts a line at 1,024 bytes, its own prefix included.
+const LINE: usize = 1000;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// A context of the module that outlives every call, for lines written where there is none. Never freed.
+static CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes the lines carry the module's name.
+pub(crate) fn init(ctx: Ctx<'_>) {
+    // SAFETY: the context is valid; the one returned is kept for good.
+    let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext)(ctx.as_ptr()) };
+    CONTEXT.store(own, Ordering::Release);
+}
+
+/// Writes one line, from any thread, without allocating. Control characters, NUL among them, become `?`: a client's
+/// bytes can neither end the line nor the server.
+pub(crate) fn log(level: Level, message: fmt::Arguments<'_>) {
+    let mut line = Line { bytes: [0; LINE], len: 0 };
+    // Cutting a long message is all that can go wrong.
+    let _ = line.write_fmt(message);
+    let level = match level {
+        Level::Debug => c"debug",
+        Level::Verbose => c"verbose",
+        Level::Notice => c"notice",
+        Level::Warning => c"warning",
+    };
+    // SAFETY: `level` and the line end in NUL, the line because its last byte is never written; the message is an
+    // argument, not the format. The context is null or one that is never freed, and the server accepts both.
+    unsafe {
+        api!(RedisModule_Log)(CONTEXT.load(Ordering::Acquire), level.as_ptr(), c"%s".as_ptr(), line.bytes.as_ptr());
+    }
+}
+
+struct Line {
+    bytes: [u8; LINE],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            match self.bytes.get_mut(self.len) {
+                Some(place) if self.len < LINE - 1 => *place = if byte.is_ascii_control() { b'?' } else { byte },
+                _ => return Err(fmt::Error),
+            }
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
