@@ -1,0 +1,71 @@
+"""Fixtures: each test gets a fresh server of each kind in PRESENCE_SERVERS (comma-separated; default the oldest and the newest)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness import KINDS, Connection, Server, Watcher
+
+SERVERS = [kind.strip() for kind in (os.environ.get("PRESENCE_SERVERS") or "redis-7.0,valkey-9.1").split(",")]
+if unknown := set(SERVERS) - set(KINDS):
+    raise pytest.UsageError(f"PRESENCE_SERVERS: unknown {sorted(unknown)}; there are {sorted(KINDS)}")
+
+
+@pytest.fixture(params=SERVERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """The kind of server under test."""
+    return request.param
+
+
+@pytest.fixture
+def make_server(kind: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
+    """Starts servers of this kind, `make_server(**as for Server)`; at the end of the test each must be alive, without
+    warnings of the module (unless marked `warnings_ok`), and end cleanly. A test that ends one for good calls its `close`."""
+    servers: list[Server] = []
+
+    def make(**options: Any) -> Server:
+        servers.append(Server(options.pop("kind", kind), **options))
+        return servers[-1]
+
+    yield make
+    faults = []
+    for server in reversed(servers):
+        if not server.open:
+            continue
+        if not server.alive:
+            faults.append(f"{server.kind} died\n{server.log()[-6000:]}")
+        elif server.warnings() and request.node.get_closest_marker("warnings_ok") is None:
+            faults.append("\n".join(["the module warned:", *server.warnings()]))
+        if server.alive:
+            try:
+                if code := server.shutdown():
+                    faults.append(f"{server.kind} ended with {code}\n{server.log()[-6000:]}")
+            except RuntimeError as failure:
+                faults.append(str(failure))
+        server.close()
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server], request: pytest.FixtureRequest) -> Server:
+    """A server with the module; markers `config(...)` and `module_args(...)` set it up."""
+    config = request.node.get_closest_marker("config")
+    args = request.node.get_closest_marker("module_args")
+    return make_server(config=config.kwargs if config else None, args=args.args if args else ())
+
+
+@pytest.fixture
+def client(server: Server) -> Connection:
+    """A RESP2 connection to `server`."""
+    return server.client()
+
+
+@pytest.fixture
+def watcher(server: Server) -> Iterator[Watcher]:
+    """Records the presence keyspace events of `server`."""
+    with Watcher(server) as watcher:
+        yield watcher
