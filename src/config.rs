@@ -16,6 +16,7 @@ use presence_engine::settings::{
     NodeConfig, Number, Pubsub, Share, COUNT_EVERY, FEED, GRACE, INTERVAL_OVER, MAX_DATA, MAX_MEMBERS, MAX_SESSIONS,
     RECENT, TICK_BUDGET_US, TIMEOUT, UNIQUES_DAYS,
 };
+use presence_engine::uniques::Calendar;
 use redis_module::raw::{self, RedisModuleString};
 
 use crate::sys::guard::guarded;
@@ -181,13 +182,15 @@ static SETTINGS: [Setting; 15] = [
     },
 ];
 
-/// Whether `zone` names a zone that UNIQUE can count days in.
+/// `zone`, if it names a zone that UNIQUE can count days in.
 ///
 /// # Errors
 /// What to tell the operator.
 fn check_zone(zone: &[u8]) -> Result<&str, String> {
-    let text = std::str::from_utf8(zone).ok().filter(|text| !text.is_empty() && text.is_ascii());
-    text.ok_or_else(|| "day-zone must be the name of an IANA time zone, such as Europe/Berlin".to_owned())
+    std::str::from_utf8(zone)
+        .ok()
+        .filter(|zone| Calendar::new(zone).is_some())
+        .ok_or_else(|| "day-zone must be the name of an IANA time zone, such as Europe/Berlin".to_owned())
 }
 
 impl Setting {

@@ -5,19 +5,29 @@ mod sys;
 mod commands;
 mod config;
 
+use redis_module::raw::RedisModuleCtx;
 use redis_module::{Context, RedisString, Status};
 
 use sys::guard;
 use sys::log::{log, Level};
 use sys::Ctx;
 
+/// The first step of the load, before any of the crate's.
+fn prepare(context: *mut RedisModuleCtx) -> Result<(), ()> {
+    if let Some(missing) = sys::ffi::first_missing() {
+        // SAFETY: the context is valid during the load.
+        unsafe { sys::log::log_too_old(context, missing) };
+        return Err(());
+    }
+    // SAFETY: the context is valid during the load.
+    sys::log::init(unsafe { Ctx::from_raw(context) });
+    guard::install_hook();
+    sys::ffi::silence_defrag_warning();
+    Ok(())
+}
+
 /// Loads the module: what can be refused first, what the server keeps of us last.
 fn load(ctx: Ctx<'_>, args: &[RedisString]) -> Result<(), String> {
-    if let Some(missing) = sys::ffi::first_missing() {
-        return Err(format!("this server is too old, it has no {missing}; Redis 7.0, Valkey 7.2 or later is needed"));
-    }
-    sys::log::init(ctx);
-    guard::install_hook();
     ctx.set_options();
     config::load(ctx, args.iter().map(RedisString::as_slice))?;
     if !commands::spec::register(ctx, &[]) {
@@ -33,7 +43,7 @@ fn init(context: &Context, args: &[RedisString]) -> Status {
     match loaded {
         Ok(()) => Status::Ok,
         Err(why) => {
-            log(Level::Warning, format_args!("presence is not loaded: {why}"));
+            log(Level::Warning, format_args!("not loaded: {why}"));
             Status::Err
         }
     }
@@ -41,13 +51,24 @@ fn init(context: &Context, args: &[RedisString]) -> Status {
 
 /// What the server calls, as the crate generates it.
 mod entry {
-    use super::{init, sys};
+    use super::{init, prepare, sys};
+
+    /// The crate takes the data types before everything else, so the module's first step poses as one.
+    struct FirstStep;
+
+    impl FirstStep {
+        fn create_data_type(&self, ctx: *mut redis_module::raw::RedisModuleCtx) -> Result<(), ()> {
+            prepare(ctx)
+        }
+    }
+
+    static FIRST_STEP: FirstStep = FirstStep;
 
     redis_module::redis_module! {
         name: "presence",
         version: 1,
         allocator: (sys::alloc::ServerAlloc, sys::alloc::ServerAlloc),
-        data_types: [],
+        data_types: [FIRST_STEP],
         init: init,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io::Write;
-use std::os::raw::c_void;
+use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use redis_module::raw;
@@ -181,4 +181,22 @@ pub(crate) fn known_open_modes(wanted: i32, base: i32) -> i32 {
         KNOWN.store(known, Ordering::Relaxed);
     }
     wanted & (known | base)
+}
+
+/// Keeps the crate from warning, at every load on Redis 7 and Valkey, that it skips defragmentation callbacks: there are
+/// none to skip. Where the server has the function, nothing changes.
+pub(crate) fn silence_defrag_warning() {
+    unsafe extern "C" fn nothing(
+        _ctx: *mut raw::RedisModuleCtx,
+        _start: raw::RedisModuleDefragFunc,
+        _end: raw::RedisModuleDefragFunc,
+    ) -> c_int {
+        super::key::OK
+    }
+    // SAFETY: the bindings were written when the load began.
+    let present = unsafe { raw::RedisModule_RegisterDefragCallbacks };
+    if present.is_none() {
+        // SAFETY: this runs during the load, when no other thread knows of the module.
+        unsafe { raw::RedisModule_RegisterDefragCallbacks = Some(nothing) };
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use redis_module::raw::RedisModuleCtx;
+use redis_module::raw::{self, RedisModuleCtx};
 
 use super::Ctx;
 
@@ -28,6 +28,20 @@ pub(crate) fn init(ctx: Ctx<'_>) {
     // SAFETY: the context is valid; the one returned is kept for good.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext)(ctx.as_ptr()) };
     CONTEXT.store(own, Ordering::Release);
+}
+
+/// Says that this server lacks `missing`, by the little that every server has.
+///
+/// # Safety
+/// The context must be valid.
+pub(crate) unsafe fn log_too_old(ctx: *mut RedisModuleCtx, missing: &str) {
+    let mut line = Line { bytes: [0; LINE], len: 0 };
+    let _ = write!(line, "not loaded: Redis 7.0, Valkey 7.2 or later is needed, this server has no {missing}");
+    // SAFETY: the bindings were written when the load began.
+    if let Some(log) = unsafe { raw::RedisModule_Log } {
+        // SAFETY: the context is valid, all texts end in NUL, and the format takes the one argument that follows.
+        unsafe { log(ctx, c"warning".as_ptr(), c"%s".as_ptr(), line.bytes.as_ptr()) };
+    }
 }
 
 /// Writes one line, from any thread, without allocating. Control characters, NUL among them, become `?`: a client's
