@@ -1,0 +1,45 @@
+# `make` lists the tasks. make run PORT=7000; make test T="-k smoke"; CARGO_TARGET_DIR is honoured.
+SHELL := /bin/bash
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PYTEST := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python -m pytest tests
+ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-all bench replay lint fmt clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: ## install what is missing, build, start a server with the module, and show what it does (PORT=… chooses)
+	@scripts/run.sh
+
+build: ## the module: target/release/libpresence.so
+	cargo build --release
+
+test: ## the engine's tests, then the integration tests on the oldest and the newest server (T=… to pytest)
+	@scripts/install.sh test
+	cargo test -p presence-engine
+	cargo build --release
+	$(PYTEST) $(T)
+
+test-all: ## the same on all four servers
+	@PRESENCE_SERVERS=$(ALL_SERVERS) $(MAKE) --no-print-directory test
+
+bench: ## the engine's benchmarks
+	cargo bench -p presence-engine
+
+replay: ## recorded crowds played against a server
+	@scripts/install.sh run
+	cargo build --release
+	.venv/bin/python scripts/replay.py
+
+lint: ## formatting and clippy, warnings denied
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+fmt: ## format the Rust code
+	cargo fmt --all
+
+clean: ## remove everything that was built or fetched
+	cargo clean
+	rm -rf .venv node_modules

@@ -1,0 +1,142 @@
+"""Starts redis-server with the module given, plays the tour against it, and keeps it in the foreground until Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import redis
+
+HERE = Path(__file__).resolve().parent
+DEFAULT_PORT = 6379
+START_TIMEOUT = 30.0
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing on this machine listens there, on any address."""
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, ""), (socket.AF_INET6, "::1")):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.bind((address, port))
+        except OSError as failure:
+            # A machine without IPv6 fails with another error, and may all the same have the port free.
+            if family == socket.AF_INET or failure.errno == errno.EADDRINUSE:
+                return False
+    return True
+
+
+def choose_port() -> int:
+    """PORT if it is free, else an error; without PORT the first free one from the default on."""
+    if wanted := os.environ.get("PORT"):
+        if not wanted.isdecimal() or not 0 < int(wanted) < 65536:
+            sys.exit(f"run: PORT={wanted} is no port (1 to 65535)")
+        if not is_free(int(wanted)):
+            sys.exit(f"run: port {wanted} is taken; choose another: make run PORT={min(int(wanted) + 1, 65535)}")
+        return int(wanted)
+    for port in range(DEFAULT_PORT, DEFAULT_PORT + 100):
+        if is_free(port):
+            if port != DEFAULT_PORT:
+                print(f"run: port {DEFAULT_PORT} is taken, using {port}")
+            return port
+    sys.exit(f"run: no free port from {DEFAULT_PORT} on; choose one: make run PORT=…")
+
+
+def own_terminal() -> tuple[int, int] | None:
+    """Takes the terminal for this process and its server, so that Ctrl-C ends them and not `make`, which would call it an error.
+
+    Returns what `give_back` needs. Does nothing without a terminal or in the background.
+    """
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return None
+    before = os.getpgrp()
+    if os.tcgetpgrp(terminal) != before or os.getpid() == before:
+        os.close(terminal)
+        return None
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # stopping this group would leave the shell waiting for `make`
+    os.setpgid(0, 0)
+    os.tcsetpgrp(terminal, os.getpgrp())
+    return terminal, before
+
+
+def give_back(owned: tuple[int, int] | None) -> None:
+    if owned is not None:
+        os.tcsetpgrp(*owned)
+
+
+def wait_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    client = redis.Redis(port=port, protocol=2, retry=None)
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            client.ping()
+            return
+        except redis.exceptions.ConnectionError:
+            time.sleep(0.02)
+    sys.exit(f"run: the server did not start; its log:\n{log.read_text(errors='replace')}")
+
+
+def serve(module: Path, folder: Path) -> int:
+    """The exit code: 0, or the tour's."""
+    port = choose_port()
+    log = folder / "server.log"
+    command = ["redis-server", "--loadmodule", str(module.resolve()), "--port", str(port), "--bind", "127.0.0.1"]
+    command += ["--notify-keyspace-events", "KEd", "--save", "", "--dir", str(folder)]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        wait_ready(server, port, log)
+        print(f"run: redis-server with presence on port {port}", flush=True)
+        code = subprocess.call([sys.executable, str(HERE / "tour.py"), str(port)])
+        if server.poll() is not None:
+            print(f"run: the server died; its log:\n{log.read_text(errors='replace')}", file=sys.stderr)
+            return 1
+        if os.environ.get("TOUR_ONLY") or code:
+            return code
+        print(
+            f"\nThe server stays on port {port}; Ctrl-C ends it. Try:\n"
+            f"  redis-cli -p {port} PRESENCE.BEAT event42 you SHARE everyone TIMEOUT 5000 GRACE 3000\n"
+            f"  redis-cli -p {port} PRESENCE.MEMBERS event42\n"
+            f"  redis-cli -p {port} PSUBSCRIBE '__keyevent@0__:presence.*'",
+            flush=True,
+        )
+        if code := server.wait():
+            print(f"run: the server died; its log:\n{log.read_text(errors='replace')}", file=sys.stderr)
+        return 1 if code else 0
+    except KeyboardInterrupt:
+        print("\nrun: ending the server")
+        return 0
+    finally:
+        server.terminate()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def main() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    owned = own_terminal()
+    try:
+        with tempfile.TemporaryDirectory(prefix="presence-") as folder:
+            sys.exit(serve(Path(sys.argv[1]), Path(folder)))
+    finally:
+        give_back(owned)
+
+
+if __name__ == "__main__":
+    main()
