@@ -115,7 +115,7 @@ def serve(module: Path, folder: Path) -> int:
         return 1 if code else 0
     except KeyboardInterrupt:
         print("\nrun: ending the server")
-        return 0
+        return 130 if os.environ.get("TOUR_ONLY") else 0
     finally:
         server.terminate()
         try:
