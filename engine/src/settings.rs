@@ -181,3 +181,43 @@ pub struct RoomSettings {
     /// [`INTERVAL_OVER`]
     pub interval_over: Option<u32>,
 }
+
+/// Changes of a room's own settings: `Some(None)` gives one back to the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// [`TIMEOUT`]
+    pub timeout: Option<Option<u32>>,
+    /// [`GRACE`]
+    pub grace: Option<Option<u32>>,
+    /// [`RECENT`]
+    pub recent: Option<Option<u32>>,
+    /// [`UNIQUES_DAYS`]
+    pub uniques_days: Option<Option<u16>>,
+    /// SHARE of new members.
+    pub share: Option<Option<Share>>,
+    /// [`FEED`]
+    pub feed: Option<Option<u32>>,
+    /// [`COUNT_EVERY`]
+    pub count_every: Option<Option<u32>>,
+    /// [`INTERVAL_OVER`]
+    pub interval_over: Option<Option<u32>>,
+}
+
+impl SettingsChange {
+    /// Makes the changes.
+    pub fn apply(&self, own: &mut RoomSettings) {
+        fn set<T: Copy>(field: &mut Option<T>, change: Option<Option<T>>) {
+            if let Some(value) = change {
+                *field = value;
+            }
+        }
+        set(&mut own.timeout, self.timeout);
+        set(&mut own.grace, self.grace);
+        set(&mut own.recent, self.recent);
+        set(&mut own.uniques_days, self.uniques_days);
+        set(&mut own.share, self.share);
+        set(&mut own.feed, self.feed);
+        set(&mut own.count_every, self.count_every);
+        set(&mut own.interval_over, self.interval_over);
+    }
+}

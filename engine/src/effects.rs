@@ -1,0 +1,97 @@
+//! What a step changed, as data. The module performs it; nothing here knows how.
+
+use crate::codec::Log;
+use crate::hearing::HeardMs;
+use crate::member::Reason;
+use crate::stats::Stats;
+
+/// What a keyspace notification tells of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Came online.
+    Online,
+    /// The last live session was lost; still present.
+    Grace,
+    /// Back from grace.
+    Back,
+    /// Went offline.
+    Offline(Reason),
+    /// Shown status, data or visibility changed.
+    Update,
+}
+
+/// An event of one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// What happened.
+    pub notice: Notice,
+    /// To whom.
+    pub member: &'a [u8],
+    /// Number of the change; `None` for those that are no change (grace and back).
+    pub seq: Option<u64>,
+    /// Members present after it.
+    pub count: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    notice: Notice,
+    end: usize,
+    seq: Option<u64>,
+    count: u32,
+}
+
+/// The effects of one step on one room. Meant to be reused: [`Effects::clear`] keeps memory and figures.
+#[derive(Debug, Default)]
+pub struct Effects {
+    events: Vec<Stored>,
+    ids: Vec<u8>,
+    /// What replicas and the log must be told.
+    pub log: Log,
+    /// The room's visible content has changed.
+    pub visible: bool,
+    /// Figures of all steps so far.
+    pub stats: Stats,
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Effects {
+    /// Forgets the last step.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.ids.clear();
+        self.visible = false;
+    }
+
+    /// The events, in the order in which they happened.
+    pub fn events(&self) -> impl ExactSizeIterator<Item = Event<'_>> {
+        let mut start = 0;
+        self.events.iter().map(move |stored| {
+            let member = self.ids.get(start..stored.end).unwrap_or_default();
+            start = stored.end;
+            Event { notice: stored.notice, member, seq: stored.seq, count: stored.count }
+        })
+    }
+
+    /// Whether the step had no effect at all.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.log.is_empty() && !self.visible
+    }
+
+    pub(crate) fn tell(&mut self, notice: Notice, member: &[u8], seq: Option<u64>, count: u32) {
+        self.ids.extend_from_slice(member);
+        self.events.push(Stored { notice, end: self.ids.len(), seq, count });
+        match notice {
+            Notice::Online => self.stats.comings += 1,
+            Notice::Offline(Reason::Timeout) => self.stats.timeouts += 1,
+            Notice::Offline(Reason::Goodbye) => self.stats.goodbyes += 1,
+            Notice::Back => self.stats.flickers += 1,
+            Notice::Update => self.stats.updates += 1,
+            Notice::Grace => self.stats.graces += 1,
+        }
+    }
+
+    pub(crate) fn late(&mut self, due: HeardMs, now: HeardMs) {
+        self.stats.lateness.add(now.saturating_sub(due));
+    }
+}

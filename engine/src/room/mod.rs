@@ -1,0 +1,332 @@
+//! One room: operations in, effects out. Nothing else changes a member.
+//!
+//! Every operation unpacks the members it concerns, lets the state machine in [`crate::member`] decide, and commits what
+//! came of it here, in one place: counts, seq, events, the log for replicas, the table, the wheel.
+
+mod advice;
+mod beat;
+mod leave;
+mod settings;
+mod tick;
+mod view;
+mod wire;
+
+pub use self::advice::Advice;
+pub use self::beat::Beat;
+pub use self::view::{FriendState, Info, MemberView, Page, PageRequest, SessionView};
+
+use crate::codec::member::{self as form, Moments};
+use crate::effects::{Effects, Notice};
+use crate::hearing::{widen, FreshPoints, HeardMs};
+use crate::member::{Change, Member, Outcome, Phase, Rules, Session};
+use crate::settings::{NodeConfig, RoomSettings, Share};
+use crate::table::{HashKeys, Table};
+use crate::uniques::Day;
+use crate::uniques::Uniques;
+use crate::wheel::Wheel;
+
+/// What a step needs to know of the world: read once per command.
+#[derive(Clone, Copy, Debug)]
+pub struct Env<'a> {
+    /// Heard now.
+    pub now: HeardMs,
+    /// Wall clock, for `since`.
+    pub unix_ms: u64,
+    /// Calendar day, for the uniques.
+    pub today: Day,
+    /// Fresh timeouts of the node.
+    pub fresh: &'a FreshPoints,
+    /// The node's configuration.
+    pub config: &'a NodeConfig,
+    /// Changes with every change of a timeout in `config`.
+    pub generation: u32,
+    /// This primary's term, which is never 0; `None` on a replica.
+    pub term: Option<u64>,
+    /// Memory is short.
+    pub oom: bool,
+}
+
+/// A room.
+pub struct Room {
+    table: Table,
+    wheel: Wheel,
+    present: u32,
+    sessions: u32,
+    seq: u64,
+    epoch: u64,
+    /// The term in which `epoch` was begun.
+    term: u64,
+    nonce: u64,
+    own: Option<Box<RoomSettings>>,
+    uniques: Uniques,
+    fresh: FreshPoints,
+    /// Where to go on with giving every member a new due moment, after a change of timeouts.
+    recheck: Option<u32>,
+    generation: u32,
+    advice: Advice,
+}
+
+/// What a member counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    present: u32,
+    sessions: u32,
+}
+
+impl Tally {
+    fn of(member: &Member) -> Self {
+        Self { present: u32::from(member.is_present()), sessions: member.sessions.len() as u32 }
+    }
+}
+
+const PHASE_BITS: u8 = 3;
+const ONLINE: u8 = 1;
+const GRACE: u8 = 2;
+const SHARE_SHIFT: u8 = 2;
+
+fn flags_of(member: &Member) -> u8 {
+    let phase = match member.phase {
+        Phase::Away => 0,
+        Phase::Online => ONLINE,
+        Phase::Grace => GRACE,
+    };
+    phase | (member.share as u8) << SHARE_SHIFT
+}
+
+fn phase_in(flags: u8) -> Phase {
+    match flags & PHASE_BITS {
+        ONLINE => Phase::Online,
+        GRACE => Phase::Grace,
+        _ => Phase::Away,
+    }
+}
+
+fn share_in(flags: u8) -> Share {
+    match flags >> SHARE_SHIFT {
+        1 => Share::Friends,
+        2 => Share::Everyone,
+        _ => Share::Nobody,
+    }
+}
+
+impl Room {
+    /// An empty room. `keys` are the process's, `nonce` is random: it makes this life of the room unlike any other.
+    pub fn new(keys: HashKeys, nonce: u64, env: &Env<'_>) -> Self {
+        Self {
+            table: Table::new(keys),
+            wheel: Wheel::new(env.now),
+            present: 0,
+            sessions: 0,
+            seq: 0,
+            epoch: nonce,
+            term: 0,
+            nonce,
+            own: None,
+            uniques: Uniques::default(),
+            fresh: FreshPoints::default(),
+            recheck: None,
+            generation: env.generation,
+            advice: Advice::default(),
+        }
+    }
+
+    /// Members present.
+    pub fn count(&self) -> u32 {
+        self.present
+    }
+
+    /// Sessions of members present.
+    pub fn sessions(&self) -> u32 {
+        self.sessions
+    }
+
+    /// Number of the last change.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Name of this life of the room's history. A new one begins when a room was made, loaded or copied here, and with
+    /// each promotion of this node: as a function of the node's term, so that no room has to be visited.
+    pub fn epoch(&self, term: Option<u64>) -> u64 {
+        match term {
+            Some(term) if term != self.term => mix(mix(self.epoch, self.nonce), term),
+            _ => self.epoch,
+        }
+    }
+
+    /// Nothing is left that would justify a key.
+    pub fn is_disposable(&self) -> bool {
+        self.table.is_empty() && self.uniques.is_empty() && self.own.is_none()
+    }
+
+    /// Bytes in use, the room itself included.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.table.memory()
+            + self.wheel.memory()
+            + self.uniques.memory()
+            + self.fresh.memory()
+            + self.own.as_ref().map_or(0, |_| size_of::<RoomSettings>())
+    }
+
+    /// Records of members, present or remembered: what freeing this room has to visit.
+    pub fn records(&self) -> usize {
+        self.table.len()
+    }
+
+    fn rules<'a>(&'a self, env: &Env<'a>) -> Rules<'a> {
+        let own = self.own.as_deref();
+        let config = env.config;
+        Rules {
+            now: env.now,
+            timeout: own.and_then(|own| own.timeout).unwrap_or(config.timeout),
+            grace: own.and_then(|own| own.grace).unwrap_or(config.grace),
+            recent: own.and_then(|own| own.recent).unwrap_or(config.recent),
+            share: own.and_then(|own| own.share).unwrap_or(config.share),
+            max_sessions: usize::from(config.max_sessions),
+            node_fresh: env.fresh,
+            room_fresh: &self.fresh,
+            oom: env.oom,
+        }
+    }
+
+    fn uniques_days(&self, env: &Env<'_>) -> u16 {
+        self.own.as_ref().and_then(|own| own.uniques_days).unwrap_or(env.config.uniques_days)
+    }
+
+    /// Unpacks a member.
+    fn load(&self, slot: u32, now: HeardMs) -> Option<Member> {
+        let record = self.table.record(slot)?;
+        let mut member = Member {
+            phase: phase_in(record.flags),
+            share: share_in(record.flags),
+            since: record.since(),
+            last: widen(now, record.last),
+            ..Member::default()
+        };
+        let pack = self.table.pack(slot);
+        if pack.is_empty() {
+            if member.is_present() {
+                let waiting = member.phase == Phase::Grace;
+                member.sessions.push(Session { last: member.last, waiting, ..Session::default() });
+            }
+        } else {
+            form::read(&mut crate::codec::bytes::Reader::new(pack), &mut member, Moments::Kept, now)?;
+        }
+        Some(member)
+    }
+
+    /// Packs a member. One with nothing but an unnamed session needs no pack: its record says it all.
+    fn store(&mut self, slot: u32, member: &Member, scratch: &mut Vec<u8>) {
+        scratch.clear();
+        if !is_plain(member) {
+            form::put(scratch, member, Moments::Kept);
+        }
+        if self.table.pack(slot) != scratch.as_slice() {
+            self.table.set_pack(slot, scratch);
+        }
+        if let Some(record) = self.table.record_mut(slot) {
+            record.flags = flags_of(member);
+            record.last = member.last as u32;
+            record.set_since(member.since);
+        }
+    }
+
+    /// The one place where what an operation did to a member takes effect.
+    fn commit(
+        &mut self,
+        env: &Env<'_>,
+        slot: u32,
+        before: Tally,
+        member: &Member,
+        outcome: Outcome,
+        fx: &mut Effects,
+    ) {
+        self.count_change(before, Tally::of(member));
+        let id = self.table.id(slot).unwrap_or_default().to_vec();
+        if outcome.grace {
+            fx.tell(Notice::Grace, &id, None, self.present);
+        }
+        if outcome.back {
+            fx.tell(Notice::Back, &id, None, self.present);
+        }
+        let notice = match outcome.change {
+            Change::None => None,
+            Change::Online => Some(Notice::Online),
+            Change::Offline(reason) => Some(Notice::Offline(reason)),
+            Change::Update => Some(Notice::Update),
+        };
+        if let Some(notice) = notice {
+            self.number(env);
+            fx.visible = true;
+            fx.tell(notice, &id, Some(self.seq), self.present);
+        }
+        let due = member.next_due(&self.rules(env));
+        self.keep(slot, member, due, fx);
+        if outcome.replicate {
+            fx.visible = true;
+            if member.is_nothing() {
+                fx.log.remove(&id, outcome.change, self.seq);
+            } else {
+                fx.log.put(&id, member, outcome.change, self.seq);
+            }
+        }
+    }
+
+    /// Stores or forgets a member and says when to look at it again.
+    fn keep(&mut self, slot: u32, member: &Member, due: Option<HeardMs>, fx: &mut Effects) {
+        match due {
+            Some(due) if !member.is_nothing() => {
+                self.store(slot, member, &mut fx.scratch);
+                self.wheel.insert(&mut self.table, slot, due);
+            }
+            _ => {
+                self.wheel.remove(&mut self.table, slot);
+                self.table.remove(slot);
+            }
+        }
+    }
+
+    fn count_change(&mut self, before: Tally, after: Tally) {
+        self.present = (self.present + after.present).saturating_sub(before.present);
+        self.sessions = (self.sessions + after.sessions).saturating_sub(before.sessions);
+    }
+
+    /// A new number for a change, in this node's epoch.
+    fn number(&mut self, env: &Env<'_>) {
+        if let Some(term) = env.term {
+            self.epoch = self.epoch(Some(term));
+            self.term = term;
+        }
+        self.seq += 1;
+    }
+
+    /// Ends a step: the payload for replicas and the log, if there is anything to tell them.
+    pub fn payload(&mut self, env: &Env<'_>, fx: &mut Effects) -> Option<Vec<u8>> {
+        (!fx.log.is_empty()).then(|| fx.log.finish(self.epoch(env.term), self.seq))
+    }
+}
+
+fn is_plain(member: &Member) -> bool {
+    let lone = match member.sessions.as_slice() {
+        [] => !member.is_present(),
+        [only] => {
+            only.id.is_empty()
+                && only.soft.is_none()
+                && only.timeout.is_none()
+                && only.grace.is_none()
+                && !only.changed
+                && only.last == member.last
+        }
+        _ => false,
+    };
+    lone && member.burials.is_empty() && member.left.is_none() && member.shown.is_none()
+}
+
+/// A bijection of `a` for each `b`, well mixed (the finalizer of splitmix64).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

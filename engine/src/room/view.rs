@@ -1,0 +1,289 @@
+//! Reading a room: who sees whom. The only place that judges by SHARE. Reads change nothing.
+
+use super::{phase_in, share_in, Advice, Env, Room};
+use crate::error::Refusal;
+use crate::hearing::HeardMs;
+use crate::member::{Member, Phase, Session};
+use crate::settings::{RoomSettings, Share};
+use crate::uniques::Day;
+use crate::uniques::Uniques;
+
+/// What a viewer may see of a friend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FriendState {
+    /// Present.
+    Online,
+    /// Not present, but was a short while ago.
+    Recent,
+    /// Hidden, absent or unknown: the three cannot be told apart.
+    Offline,
+}
+
+impl FriendState {
+    /// The word used in replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::Recent => "recent",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// One session in the service's view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// Session id.
+    pub id: Vec<u8>,
+    /// Lost, and waited for.
+    pub waiting: bool,
+    /// Own status.
+    pub status: Vec<u8>,
+    /// Own data.
+    pub data: Vec<u8>,
+    /// Heard ms since its last beat.
+    pub idle: u64,
+    /// Timeout in force for it, ms.
+    pub timeout: u32,
+    /// Grace in force for it, ms.
+    pub grace: u32,
+}
+
+/// The service's full view of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberView {
+    /// `online`, `grace` or `recent`.
+    pub state: &'static str,
+    /// Who may see it.
+    pub share: Share,
+    /// Unix ms at which it came online.
+    pub since: u64,
+    /// Heard ms since its last beat.
+    pub idle: u64,
+    /// Shown status.
+    pub status: Vec<u8>,
+    /// Shown data.
+    pub data: Vec<u8>,
+    /// Its sessions.
+    pub sessions: Vec<SessionView>,
+}
+
+/// A member in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Member id.
+    pub id: Vec<u8>,
+    /// Shown status.
+    pub status: Vec<u8>,
+    /// Shown data.
+    pub data: Vec<u8>,
+    /// `online` or `grace`.
+    pub state: &'static str,
+    /// Who may see it.
+    pub share: Share,
+}
+
+/// What part of the list is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// 0 to begin, else the cursor of the page before.
+    pub cursor: u64,
+    /// Most members in the page.
+    pub count: usize,
+    /// Everybody, not only those sharing with everyone.
+    pub all: bool,
+}
+
+/// A part of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Where to go on; 0 at the end.
+    pub cursor: u64,
+    /// Its members.
+    pub members: Vec<Listed>,
+}
+
+/// A room's settings in force and figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    /// Settings in force, all `Some`.
+    pub settings: RoomSettings,
+    /// Whether the room has settings of its own.
+    pub own: bool,
+    /// Members present.
+    pub members: u32,
+    /// Sessions of members present.
+    pub sessions: u32,
+    /// Records, those only remembered included.
+    pub records: usize,
+    /// Epoch.
+    pub epoch: u64,
+    /// Number of the last change.
+    pub seq: u64,
+    /// Days of uniques held.
+    pub unique_days: usize,
+    /// Observed beat interval, ms.
+    pub beat_interval: Option<u32>,
+    /// Timeout to set instead, ms, if two observed intervals exceed the one in force.
+    pub advised_timeout: Option<u32>,
+}
+
+/// Records that one page looks at for each member it may return, so that a page of a room full of hidden members stays
+/// short. Such a page may be empty without being the last.
+const LOOKS_PER_MEMBER: usize = 10;
+const LOOKS_AT_LEAST: usize = 1_000;
+
+impl Room {
+    /// What `viewer` may see of `friend`.
+    pub fn friend(&self, env: &Env<'_>, viewer: &[u8], friend: &[u8]) -> FriendState {
+        if viewer == friend {
+            return self.state_of(env, friend, true);
+        }
+        if env.config.reciprocal && !self.shares(viewer) {
+            return FriendState::Offline;
+        }
+        self.state_of(env, friend, false)
+    }
+
+    /// Whether a member is present and shares with somebody.
+    fn shares(&self, id: &[u8]) -> bool {
+        let record = self.table.find(id).and_then(|slot| self.table.record(slot));
+        record.is_some_and(|record| phase_in(record.flags) != Phase::Away && share_in(record.flags) != Share::Nobody)
+    }
+
+    fn state_of(&self, env: &Env<'_>, id: &[u8], own: bool) -> FriendState {
+        let Some(slot) = self.table.find(id) else { return FriendState::Offline };
+        let Some(record) = self.table.record(slot) else { return FriendState::Offline };
+        let present = phase_in(record.flags) != Phase::Away;
+        if present && (own || share_in(record.flags) != Share::Nobody) {
+            return FriendState::Online;
+        }
+        let left = if self.table.pack(slot).is_empty() { None } else { self.load(slot, env.now).and_then(|m| m.left) };
+        match left {
+            Some(left) if left.shown => FriendState::Recent,
+            _ => FriendState::Offline,
+        }
+    }
+
+    /// The service's view of one member.
+    pub fn member(&self, env: &Env<'_>, id: &[u8]) -> Option<MemberView> {
+        let slot = self.table.find(id)?;
+        let member = self.load(slot, env.now)?;
+        let remembered = member.left.is_some_and(|left| left.shown);
+        if !member.is_present() && !remembered {
+            return None;
+        }
+        let rules = self.rules(env);
+        let idle = |last: HeardMs| env.now.saturating_sub(last);
+        let view = |session: &Session| SessionView {
+            id: session.id.clone(),
+            waiting: session.waiting,
+            status: session.status.clone(),
+            data: session.data.clone(),
+            idle: idle(session.last),
+            timeout: session.timeout.unwrap_or(rules.timeout),
+            grace: session.grace.unwrap_or(rules.grace),
+        };
+        let (status, data) = member.shown();
+        Some(MemberView {
+            state: state_word(&member),
+            share: member.share,
+            since: member.since,
+            idle: idle(member.sessions.iter().map(|session| session.last).max().unwrap_or(member.last)),
+            status: status.to_vec(),
+            data: data.to_vec(),
+            sessions: member.sessions.iter().map(view).collect(),
+        })
+    }
+
+    /// A part of the list of those present. A member present throughout a whole run is in exactly one of its pages.
+    pub fn page(&self, env: &Env<'_>, request: PageRequest) -> Page {
+        let mut page = Page::default();
+        let Ok(mut from) = u32::try_from(request.cursor) else { return page };
+        let mut looks = LOOKS_AT_LEAST.max(request.count.saturating_mul(LOOKS_PER_MEMBER));
+        while let Some(slot) = self.table.next_occupied(from) {
+            if page.members.len() >= request.count || looks == 0 {
+                page.cursor = u64::from(slot);
+                break;
+            }
+            looks -= 1;
+            from = slot + 1;
+            let Some(record) = self.table.record(slot) else { continue };
+            let listed = phase_in(record.flags) != Phase::Away
+                && (request.all || share_in(record.flags) == Share::Everyone);
+            if let (true, Some(id), Some(member)) = (listed, self.table.id(slot), self.load(slot, env.now)) {
+                let (status, data) = member.shown();
+                page.members.push(Listed {
+                    id: id.to_vec(),
+                    status: status.to_vec(),
+                    data: data.to_vec(),
+                    state: state_word(&member),
+                    share: member.share,
+                });
+            }
+        }
+        page
+    }
+
+    /// Settings in force and figures.
+    pub fn info(&self, env: &Env<'_>) -> Info {
+        let own = self.own.as_deref().cloned().unwrap_or_default();
+        let config = env.config;
+        let rules = self.rules(env);
+        Info {
+            settings: RoomSettings {
+                timeout: Some(rules.timeout),
+                grace: Some(rules.grace),
+                recent: Some(rules.recent),
+                uniques_days: Some(self.uniques_days(env)),
+                share: Some(rules.share),
+                feed: own.feed.or(Some(config.feed)),
+                count_every: own.count_every.or(Some(config.count_every)),
+                interval_over: own.interval_over.or(Some(config.interval_over)),
+            },
+            own: self.own.is_some(),
+            members: self.present,
+            sessions: self.sessions,
+            records: self.table.len(),
+            epoch: self.epoch(env.term),
+            seq: self.seq,
+            unique_days: self.uniques.days().len(),
+            beat_interval: self.advice.interval(),
+            advised_timeout: self.advice.timeout_to_set(rules.timeout),
+        }
+    }
+
+    /// Beat intervals observed in this room.
+    pub fn advice(&self) -> Advice {
+        self.advice
+    }
+
+    /// Days of uniques that this room keeps; `None` stands for a room that is missing.
+    pub fn days_kept(room: Option<&Self>, env: &Env<'_>) -> u16 {
+        room.map_or(env.config.uniques_days, |room| room.uniques_days(env))
+    }
+
+    /// Distinct members of the `days` days ending with `last`, united over `rooms`, the first of which sets the
+    /// retention.
+    ///
+    /// # Errors
+    /// [`Refusal::DaysNotKept`] for days outside the retention.
+    pub fn unique(rooms: &[Option<&Self>], env: &Env<'_>, last: Option<Day>, days: u16) -> Result<u64, Refusal> {
+        let keep = Self::days_kept(rooms.first().copied().flatten(), env);
+        let last = last.unwrap_or(env.today);
+        let age = i32::from(env.today.number()) - i32::from(last.number());
+        if age < 0 || age + i32::from(days) > i32::from(keep) {
+            return Err(Refusal::DaysNotKept { keep });
+        }
+        let uniques = rooms.iter().flatten().map(|room| &room.uniques);
+        Ok(Uniques::count_union(uniques, last, days))
+    }
+}
+
+fn state_word(member: &Member) -> &'static str {
+    match member.phase {
+        Phase::Online => "online",
+        Phase::Grace => "grace",
+        Phase::Away => "recent",
+    }
+}
