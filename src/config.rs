@@ -39,14 +39,14 @@ pub(crate) struct Config {
     pub(crate) day_zone: Arc<str>,
 }
 
-struct Cell {
+struct Store {
     config: Config,
     /// `day_zone` as the server reads it. It keeps no reference of its own.
     zone_string: Option<OwnedStr>,
 }
 
 lazy_static! {
-    static ref CONFIG: Mutex<Cell> = Mutex::new(Cell {
+    static ref CONFIG: Mutex<Store> = Mutex::new(Store {
         config: Config {
             node: NodeConfig::default(),
             pubsub: Pubsub::default(),
@@ -67,21 +67,21 @@ pub(crate) fn generation() -> u64 {
 
 /// A copy of all settings.
 pub(crate) fn current() -> Config {
-    read(|cell| cell.config.clone())
+    read(|store| store.config.clone())
 }
 
 /// A copy of the settings that the engine needs.
 pub(crate) fn snapshot() -> NodeConfig {
-    read(|cell| cell.config.node.clone())
+    read(|store| store.config.node.clone())
 }
 
 // A panic while the lock is held leaves plain values behind, so poison says nothing here.
 
-fn read<R>(f: impl FnOnce(&Cell) -> R) -> R {
+fn read<R>(f: impl FnOnce(&Store) -> R) -> R {
     f(&CONFIG.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn write<R>(f: impl FnOnce(&mut Cell) -> R) -> R {
+fn write<R>(f: impl FnOnce(&mut Store) -> R) -> R {
     let result = f(&mut CONFIG.lock().unwrap_or_else(PoisonError::into_inner));
     GENERATION.fetch_add(1, Ordering::AcqRel);
     result
@@ -363,7 +363,7 @@ unsafe fn setting<'a>(data: *mut c_void) -> &'a Setting {
 unsafe extern "C" fn get_number(_name: *const c_char, data: *mut c_void) -> c_longlong {
     // SAFETY: the server passes the data on.
     let setting = unsafe { setting(data) };
-    guarded("CONFIG GET", 0, || read(|cell| (setting.get)(&cell.config)))
+    guarded("CONFIG GET", 0, || read(|store| (setting.get)(&store.config)))
 }
 
 unsafe extern "C" fn set_number(
@@ -375,7 +375,7 @@ unsafe extern "C" fn set_number(
     // SAFETY: the server passes the data on.
     let setting = unsafe { setting(data) };
     guarded("CONFIG SET", ERR, || {
-        write(|cell| (setting.set)(&mut cell.config, value));
+        write(|store| (setting.set)(&mut store.config, value));
         OK
     })
 }
@@ -399,7 +399,7 @@ unsafe extern "C" fn set_small(
 /// The server copies the string and leaves ours alone.
 unsafe extern "C" fn get_zone(_name: *const c_char, _data: *mut c_void) -> *mut RedisModuleString {
     guarded("CONFIG GET", std::ptr::null_mut(), || {
-        read(|cell| cell.zone_string.as_ref().map_or(std::ptr::null_mut(), |string| string.as_str().as_ptr()))
+        read(|store| store.zone_string.as_ref().map_or(std::ptr::null_mut(), |string| string.as_str().as_ptr()))
     })
 }
 
@@ -414,9 +414,9 @@ unsafe extern "C" fn set_zone(
         let value = unsafe { Str::from_raw(value) }.map_or(&[][..], Str::as_bytes);
         match check_zone(value) {
             Ok(zone) => {
-                write(|cell| {
-                    cell.config.day_zone = Arc::from(zone);
-                    cell.zone_string = Some(OwnedStr::new(value));
+                write(|store| {
+                    store.config.day_zone = Arc::from(zone);
+                    store.zone_string = Some(OwnedStr::new(value));
                 });
                 OK
             }

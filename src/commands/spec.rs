@@ -144,30 +144,27 @@ enum Begin {
     Keyword(&'static CStr, i32),
 }
 
-/// What a command does with its keys.
+/// What a command does with its keys. (The server takes at most one of update, insert and delete.)
 #[derive(Clone, Copy)]
 pub(crate) enum Access {
     /// Reads what the key holds.
     Read,
-    /// Changes what the key holds, or adds to it, and does not tell what it held.
-    Write,
+    /// Changes what the key holds, and does not tell what it held.
+    Update,
     /// Changes what the key holds and tells of it.
-    ReadWrite,
+    ReadUpdate,
+    /// Fills a key that holds nothing.
+    Insert,
 }
 
 impl Access {
     const fn bits(self) -> u32 {
+        const RW: u32 = raw::REDISMODULE_CMD_KEY_RW;
         match self {
             Self::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
-            Self::Write => {
-                raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE | raw::REDISMODULE_CMD_KEY_INSERT
-            }
-            Self::ReadWrite => {
-                raw::REDISMODULE_CMD_KEY_RW
-                    | raw::REDISMODULE_CMD_KEY_ACCESS
-                    | raw::REDISMODULE_CMD_KEY_UPDATE
-                    | raw::REDISMODULE_CMD_KEY_INSERT
-            }
+            Self::Update => RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+            Self::ReadUpdate => RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE,
+            Self::Insert => RW | raw::REDISMODULE_CMD_KEY_INSERT,
         }
     }
 }
@@ -423,22 +420,39 @@ fn register_one(ctx: Ctx<'_>, command: &Command, own_category: bool) -> Result<(
         return Err("the description");
     }
 
-    let mut categories = command.categories.to_bytes().to_vec();
-    if own_category {
-        categories.push(b' ');
-        categories.extend_from_slice(CATEGORY.to_bytes());
-    }
-    let categories = categories.trim_ascii();
-    // SAFETY: the bindings were written when the load began. Redis 7.0 has the categories of the flags only.
+    // SAFETY: the bindings were written when the load began. Redis 7.0 puts no module's command into a category.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return Ok(()) };
-    if categories.is_empty() {
-        return Ok(());
-    }
-    let text = [categories, b"\0"].concat();
+    let text = categories(command, own_category);
     // SAFETY: the command is valid and the text ends in NUL.
     if unsafe { set(registered, text.as_ptr().cast()) } == OK {
         Ok(())
     } else {
         Err("the ACL categories")
     }
+}
+
+/// The ACL categories of a command, ended by NUL. Those that the server derives from the flags of its own commands it
+/// does not derive for modules.
+fn categories(command: &Command, own_category: bool) -> Vec<u8> {
+    let flags = command.flags.to_bytes();
+    let has = |flag: &[u8]| flags.split(|byte| *byte == b' ').any(|word| word == flag);
+    let mut text = if has(b"fast") { b"fast".to_vec() } else { b"slow".to_vec() };
+    let mut add = |category: &[u8]| {
+        if !category.is_empty() {
+            text.push(b' ');
+            text.extend_from_slice(category);
+        }
+    };
+    if has(b"write") {
+        add(b"write");
+    }
+    if has(b"readonly") {
+        add(b"read");
+    }
+    add(command.categories.to_bytes());
+    if own_category {
+        add(CATEGORY.to_bytes());
+    }
+    text.push(0);
+    text
 }
