@@ -70,10 +70,6 @@ pub(crate) fn current() -> Config {
     read(|store| store.config.clone())
 }
 
-/// A copy of the settings that the engine needs.
-pub(crate) fn snapshot() -> NodeConfig {
-    read(|store| store.config.node.clone())
-}
 
 // A panic while the lock is held leaves plain values behind, so poison says nothing here.
 

@@ -4,6 +4,13 @@
 mod sys;
 mod commands;
 mod config;
+mod events;
+mod info;
+mod node;
+mod perform;
+mod registry;
+mod room_type;
+mod ticker;
 
 use redis_module::raw::RedisModuleCtx;
 use redis_module::{Context, RedisString, Status};
@@ -30,9 +37,19 @@ fn prepare(context: *mut RedisModuleCtx) -> Result<(), ()> {
 fn load(ctx: Ctx<'_>, args: &[RedisString]) -> Result<(), String> {
     ctx.set_options();
     config::load(ctx, args.iter().map(RedisString::as_slice))?;
-    if !commands::spec::register(ctx, &[]) {
-        return Err("the commands could not be registered".to_owned());
+    node::init();
+    let steps: [(&str, fn(Ctx<'_>) -> bool); 4] = [
+        ("the data type", room_type::register),
+        ("the commands", |ctx| commands::spec::register(ctx, commands::ALL)),
+        ("INFO", info::register),
+        ("the events", events::listen),
+    ];
+    for (what, step) in steps {
+        if !step(ctx) {
+            return Err(format!("the server refused {what}"));
+        }
     }
+    ticker::start(ctx);
     Ok(())
 }
 

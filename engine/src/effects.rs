@@ -41,7 +41,7 @@ struct Stored {
     count: u32,
 }
 
-/// The effects of one step on one room. Meant to be reused: [`Effects::clear`] keeps memory and figures.
+/// The effects of one step on one room. Meant to be reused: [`Effects::clear`] keeps the memory.
 #[derive(Debug, Default)]
 pub struct Effects {
     events: Vec<Stored>,
@@ -50,8 +50,10 @@ pub struct Effects {
     pub log: Log,
     /// The room's visible content has changed.
     pub visible: bool,
-    /// Figures of all steps so far.
+    /// What the step adds to the node's figures.
     pub stats: Stats,
+    /// How late each going by silence was, in heard ms.
+    pub lateness: Vec<u64>,
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -61,6 +63,8 @@ impl Effects {
         self.events.clear();
         self.ids.clear();
         self.visible = false;
+        self.stats = Stats::default();
+        self.lateness.clear();
     }
 
     /// The events, in the order in which they happened.
@@ -92,6 +96,6 @@ impl Effects {
     }
 
     pub(crate) fn late(&mut self, due: HeardMs, now: HeardMs) {
-        self.stats.lateness.add(now.saturating_sub(due));
+        self.lateness.push(now.saturating_sub(due));
     }
 }

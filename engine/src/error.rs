@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::codec::Damage;
 use crate::settings::{MAX_BATCH, MAX_MEMBER_ID, MAX_SESSION_ID, MAX_STATUS};
 
 /// Why a command was refused. `Display` is the exact reply, error code included; it tells the user what to do and holds
@@ -85,6 +86,10 @@ pub enum Refusal {
     },
     /// Not a cursor.
     Cursor,
+    /// The key holds another type.
+    WrongType,
+    /// A payload that was refused.
+    Damage(Damage),
 }
 
 impl fmt::Display for Refusal {
@@ -121,9 +126,17 @@ impl fmt::Display for Refusal {
             Self::DaysNotKept { keep } => {
                 write!(f, "ERR the room keeps the uniques of {keep} days, today included (UNIQUES)")
             }
+            Self::WrongType => f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            Self::Damage(damage) => damage.fmt(f),
             Self::Cursor => f.write_str("ERR CURSOR must be 0 or the cursor of the page before"),
         }
     }
 }
 
 impl std::error::Error for Refusal {}
+
+impl From<Damage> for Refusal {
+    fn from(damage: Damage) -> Self {
+        Self::Damage(damage)
+    }
+}

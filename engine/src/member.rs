@@ -565,9 +565,8 @@ impl Member {
 
     /// The live, else the waiting session that changed last.
     fn choose_shown(&mut self) {
-        let latest = |waiting: bool| {
-            self.sessions.iter().rposition(|session| session.changed && session.waiting == waiting)
-        };
+        let latest =
+            |waiting: bool| self.sessions.iter().rposition(|session| session.changed && session.waiting == waiting);
         self.shown = latest(false).or_else(|| latest(true));
     }
 

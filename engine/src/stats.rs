@@ -15,7 +15,8 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    pub(crate) fn add(&mut self, ms: u64) {
+    /// Takes one in.
+    pub fn add(&mut self, ms: u64) {
         let index = usize::try_from(ms).unwrap_or(usize::MAX).min(self.counts.len() - 1);
         if let Some(count) = self.counts.get_mut(index) {
             *count += 1;
@@ -43,8 +44,8 @@ impl Lateness {
     }
 }
 
-/// Counted since the start of the process.
-#[derive(Clone, Debug, Default)]
+/// Counts of what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Beats taken, those of batches included.
     pub beats: u64,
@@ -62,8 +63,20 @@ pub struct Stats {
     pub graces: u64,
     /// Changes of shown status, data or visibility.
     pub updates: u64,
-    /// How late goings by silence were.
-    pub lateness: Lateness,
+}
+
+impl Stats {
+    /// Adds the counts of a step.
+    pub fn absorb(&mut self, step: &Self) {
+        self.beats += step.beats;
+        self.refused += step.refused;
+        self.comings += step.comings;
+        self.timeouts += step.timeouts;
+        self.goodbyes += step.goodbyes;
+        self.flickers += step.flickers;
+        self.graces += step.graces;
+        self.updates += step.updates;
+    }
 }
 
 #[cfg(test)]

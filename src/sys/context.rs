@@ -50,6 +50,12 @@ pub(crate) enum Channel {
 pub(crate) struct Flags(u32);
 
 impl Flags {
+    /// The state of the node, where there is no context.
+    pub(crate) fn current() -> Self {
+        // SAFETY: the server takes null for "no client".
+        Self(unsafe { api!(RedisModule_GetContextFlags)(std::ptr::null_mut()) } as u32)
+    }
+
     const fn has(self, bits: u32) -> bool {
         self.0 & bits != 0
     }

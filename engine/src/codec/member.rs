@@ -139,8 +139,7 @@ pub(crate) fn read(from: &mut Reader<'_>, member: &mut Member, moments: Moments,
         }
     }
     if head & HEAD_LEFT != 0 {
-        member.left =
-            Some(Left { shown: head & HEAD_LEFT_SHOWN != 0, at: read_moment(from, moments, now, now)? });
+        member.left = Some(Left { shown: head & HEAD_LEFT_SHOWN != 0, at: read_moment(from, moments, now, now)? });
     } else if head & HEAD_LEFT_SHOWN != 0 {
         return None;
     }
@@ -235,4 +234,3 @@ pub(crate) fn live_last<'a>(pack: &'a mut [u8], id: &[u8]) -> Option<&'a mut [u8
     }
     None
 }
-

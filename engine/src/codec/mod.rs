@@ -122,7 +122,8 @@ impl Log {
         let Some(settings) = settings else { return self.body.push(NO_SETTINGS) };
         self.body.push(SETTINGS);
         let fields = numbers(settings);
-        let mask = fields.iter().enumerate().fold(0u8, |mask, (bit, (_, value))| mask | u8::from(value.is_some()) << bit);
+        let mask =
+            fields.iter().enumerate().fold(0u8, |mask, (bit, (_, value))| mask | u8::from(value.is_some()) << bit);
         self.body.push(mask);
         self.body.push(settings.share.map_or(0, |share| share as u8 + 1));
         for value in fields.iter().filter_map(|(_, value)| *value) {

@@ -6,8 +6,8 @@ use crate::effects::Effects;
 use crate::error::Refusal;
 use crate::hearing::HeardMs;
 use crate::member::{Attributes, Beaten, Change, Member};
-use crate::uniques::Day;
 use crate::uniques::member_hash;
+use crate::uniques::Day;
 
 /// What a beat did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

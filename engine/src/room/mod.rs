@@ -169,9 +169,10 @@ impl Room {
             + self.own.as_ref().map_or(0, |_| size_of::<RoomSettings>())
     }
 
-    /// Records of members, present or remembered: what freeing this room has to visit.
-    pub fn records(&self) -> usize {
-        self.table.len()
+    /// About how many allocations freeing this room has to give back: the work is in proportion to it.
+    pub fn allocations(&self) -> usize {
+        // A table keeps members in chunks of 256, each with a few allocations.
+        4 + self.table.len() / 64
     }
 
     fn rules<'a>(&'a self, env: &Env<'a>) -> Rules<'a> {
@@ -233,15 +234,7 @@ impl Room {
     }
 
     /// The one place where what an operation did to a member takes effect.
-    fn commit(
-        &mut self,
-        env: &Env<'_>,
-        slot: u32,
-        before: Tally,
-        member: &Member,
-        outcome: Outcome,
-        fx: &mut Effects,
-    ) {
+    fn commit(&mut self, env: &Env<'_>, slot: u32, before: Tally, member: &Member, outcome: Outcome, fx: &mut Effects) {
         self.count_change(before, Tally::of(member));
         let id = self.table.id(slot).unwrap_or_default().to_vec();
         if outcome.grace {

@@ -209,8 +209,8 @@ impl Room {
             looks -= 1;
             from = slot + 1;
             let Some(record) = self.table.record(slot) else { continue };
-            let listed = phase_in(record.flags) != Phase::Away
-                && (request.all || share_in(record.flags) == Share::Everyone);
+            let listed =
+                phase_in(record.flags) != Phase::Away && (request.all || share_in(record.flags) == Share::Everyone);
             if let (true, Some(id), Some(member)) = (listed, self.table.id(slot), self.load(slot, env.now)) {
                 let (status, data) = member.shown();
                 page.members.push(Listed {

@@ -1,0 +1,77 @@
+//! PRESENCE.FRIENDS and PRESENCE.FRIENDSFROM: the green dot.
+
+use presence_engine::error::Refusal;
+use presence_engine::request::{parse_friends, parse_member};
+use presence_engine::room::FriendState;
+use presence_engine::settings::{MAX_FRIENDS_FROM, MAX_MEMBER_ID};
+
+use super::open::{key_at, read};
+use super::spec::{entry, Access, Arg, Args, Command, Keys};
+use crate::sys::key::{Key, Mode};
+use crate::sys::Ctx;
+
+pub(crate) static FRIENDS: Command = Command {
+    name: c"PRESENCE.FRIENDS",
+    flags: c"readonly fast",
+    arity: -4,
+    keys: &[Keys::at(1, Access::Read)],
+    summary: c"Tells what a viewer may see of each of their friends: online, recent or offline",
+    complexity: c"O(N) where N is the number of friends",
+    since: c"1.0.0",
+    args: &[Arg::key(c"key", 0), Arg::string(c"viewer"), Arg::string(c"friend").multiple()],
+    categories: c"",
+    entry: entry!(friends),
+};
+
+fn friends(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    let (viewer, first) = parse_friends(&args)?;
+    let name = key_at(args, 1, "presence.friends")?;
+    let states: Vec<_> = read(ctx, name, |room, env| {
+        let state = |friend| room.map_or(FriendState::Offline, |room| room.friend(env, viewer, friend));
+        Ok(args.from(first).map(state).collect())
+    })?;
+    ctx.reply().array(states.len());
+    for state in states {
+        ctx.reply().bytes(state.as_str().as_bytes());
+    }
+    Ok(())
+}
+
+pub(crate) static FRIENDSFROM: Command = Command {
+    name: c"PRESENCE.FRIENDSFROM",
+    flags: c"readonly",
+    arity: 4,
+    keys: &[Keys::at(1, Access::Read), Keys::at(3, Access::Read)],
+    summary: c"Tells which friends in a SET of accepted friends are online or recent",
+    complexity: c"O(N) where N is the number of friends in the set",
+    since: c"1.0.0",
+    args: &[Arg::key(c"key", 0), Arg::string(c"viewer"), Arg::key(c"setkey", 1)],
+    categories: c"",
+    entry: entry!(friends_from),
+};
+
+fn friends_from(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    let viewer = parse_member(&args, "presence.friendsfrom", 1)?;
+    let name = key_at(args, 1, "presence.friendsfrom")?;
+    let set = Key::open(ctx, key_at(args, 3, "presence.friendsfrom")?, Mode::Read);
+    if set.set_len().ok_or(Refusal::WrongType)? > MAX_FRIENDS_FROM {
+        return Err(Refusal::Friends { max: MAX_FRIENDS_FROM });
+    }
+    let mut friends = Vec::new();
+    set.for_each_set_member(|friend| {
+        if friend.len() <= MAX_MEMBER_ID {
+            friends.push(friend.to_vec());
+        }
+    });
+    let seen: Vec<_> = read(ctx, name, |room, env| {
+        let state = |friend: &[u8]| room.map_or(FriendState::Offline, |room| room.friend(env, viewer, friend));
+        let seen = friends.iter().map(|friend| (friend, state(friend)));
+        Ok(seen.filter(|&(_, state)| state != FriendState::Offline).collect())
+    })?;
+    ctx.reply().map(seen.len());
+    for (friend, state) in seen {
+        ctx.reply().bytes(friend);
+        ctx.reply().bytes(state.as_str().as_bytes());
+    }
+    Ok(())
+}

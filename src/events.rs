@@ -1,0 +1,46 @@
+//! What the server tells by itself: role changes, loads, databases that change places, keys that move.
+
+use presence_engine::hearing::Deafness;
+
+use crate::node;
+use crate::room_type::ROOM;
+use crate::sys::event::{subscribe, subscribe_generic, Event, Loading};
+use crate::sys::key::{Held, Key, Mode};
+use crate::sys::{Ctx, Str};
+use crate::ticker;
+
+/// Has the server tell; false if it refused.
+pub(crate) fn listen(ctx: Ctx<'_>) -> bool {
+    subscribe(ctx, on_event) && subscribe_generic(ctx, on_generic)
+}
+
+fn on_event(ctx: Ctx<'_>, event: Event) {
+    match event {
+        Event::Cron => ticker::watch(ctx),
+        Event::Role { primary: true } => node::with(|node| node.promoted()),
+        Event::Loading(Loading::Ended | Loading::Failed) | Event::AsyncLoading(Loading::Ended) => {
+            node::with(|node| node.hearing.grant(Deafness::Loading));
+        }
+        Event::SwapDb { first, second } => node::with(|node| node.registry.swap(first, second)),
+        // What is flushed is freed, and `free` says so; replicas decide nothing.
+        Event::Flush { .. }
+        | Event::Role { primary: false }
+        | Event::Loading(Loading::Started)
+        | Event::AsyncLoading(_)
+        | Event::Shutdown => {}
+    }
+}
+
+/// RENAME and MOVE are told by their new names only here. Nothing is written.
+fn on_generic(ctx: Ctx<'_>, event: &[u8], key: Str<'_>) {
+    if event != b"rename_to" && event != b"move_to" {
+        return;
+    }
+    let opened = Key::open(ctx, key, Mode::Peek);
+    if let Held::Ours(value) = opened.held(&ROOM) {
+        // SAFETY: the key stays open and nothing else runs until the reference is gone.
+        let id = unsafe { value.as_ref() }.id;
+        let db = ctx.db();
+        node::with(|node| node.registry.seen_at(id, db, key.as_bytes()));
+    }
+}

@@ -1,0 +1,274 @@
+//! The tick: what silence brings about, in every room that is due, within a budget.
+//!
+//! One timer for the whole node. The server's timers go by the wall clock, so the server's own periodic work watches
+//! over it and starts it anew when it is late.
+
+use std::sync::Mutex;
+
+use presence_engine::hearing::{Deafness, HeardMs, Verdict};
+
+use crate::commands::internal::PROBE;
+use crate::commands::open::value_in;
+use crate::node::{self, Node, TICK_MS};
+use crate::perform::{perform, Outcome, Spread};
+use crate::registry::{Hint, RoomId};
+use crate::room_type::ROOM;
+use crate::sys::context::{avoid_replica_traffic, monotonic_us, Flags};
+use crate::sys::event::Timer;
+use crate::sys::key::{Held, Key, Mode};
+use crate::sys::log::{log, Level};
+use crate::sys::{Ctx, OwnedStr};
+
+/// The running timer. Its own lock, because the node's is not held while the server works on timers.
+static TIMER: Mutex<Option<Timer>> = Mutex::new(None);
+
+/// From this lateness on, in µs, the watchdog runs the tick and starts the timer anew.
+const LATE_US: u64 = 50_000;
+/// How often the server is asked whether it admits beats, in µs, although nobody is due.
+const PROBE_EVERY_US: u64 = 64_000;
+/// Most changes of one room in one step, so that no notification waits for long and no payload grows large.
+const STEP: usize = 256;
+/// At most one line of advice in the log in this time, in µs.
+const ADVISE_EVERY_US: u64 = 60 * 60 * 1_000_000;
+/// How soon a room that cannot be heard is looked at again, in ms.
+const FROZEN_RETRY_MS: u64 = 100;
+
+/// Starts the timer.
+pub(crate) fn start(ctx: Ctx<'_>) {
+    set_timer(Some(Timer::start(ctx, TICK_MS as i64, on_timer)));
+}
+
+fn set_timer(timer: Option<Timer>) -> Option<Timer> {
+    std::mem::replace(&mut *TIMER.lock().unwrap_or_else(std::sync::PoisonError::into_inner), timer)
+}
+
+fn on_timer(ctx: Ctx<'_>) {
+    // First of all the next one: whatever goes wrong below, the tick goes on.
+    start(ctx);
+    tick(ctx);
+}
+
+/// Called with the server's own periodic work, which goes by the monotonic clock.
+pub(crate) fn watch(ctx: Ctx<'_>) {
+    let late = node::with(|node| monotonic_us().saturating_sub(node.ticks.last_us) > LATE_US);
+    if !late {
+        return;
+    }
+    if let Some(timer) = set_timer(None) {
+        timer.stop(ctx);
+    }
+    start(ctx);
+    node::with(|node| node.ticks.by_watchdog += 1);
+    tick(ctx);
+}
+
+fn tick(ctx: Ctx<'_>) {
+    let flags = ctx.flags();
+    if flags.is_child() {
+        return;
+    }
+    let started = monotonic_us();
+    let paused = avoid_replica_traffic();
+    let work = node::with(|node| {
+        node.ticks.last_us = started;
+        node.registry.reap();
+        node.refresh();
+        // Only the primary decides, and only when it has all of its data.
+        flags.is_primary() && !flags.is_loading() && !flags.is_async_loading() && node.registry.live() > 0
+    });
+    let deaf = if paused {
+        Some(Deafness::Paused)
+    } else {
+        (work && is_refusing(ctx, flags, started)).then_some(Deafness::Refusing)
+    };
+    let verdict = node::with(|node| node.hearing.tick(started, deaf));
+    match verdict {
+        Verdict::Wait => node::with(|node| node.ticks.skipped += 1),
+        Verdict::Act { now, until } if work => {
+            let mut budget = Budget::new(started);
+            process(ctx, flags, now, until, &mut budget);
+            sweep(ctx, flags, &mut budget);
+        }
+        Verdict::Act { .. } => {}
+    }
+}
+
+/// Whether the server refuses beats (MISCONF, NOREPLICAS, CLUSTERDOWN). Asked before anybody is judged, and now and then.
+fn is_refusing(ctx: Ctx<'_>, flags: Flags, now_us: u64) -> bool {
+    let ask = node::with(|node| {
+        let heard = node.now();
+        node.ticks.refusing
+            || node.registry.next_due().is_some_and(|due| due <= heard)
+            || now_us.saturating_sub(node.ticks.probed_us) >= PROBE_EVERY_US
+    });
+    // In cluster mode the answer depends on the slot; each due room is asked for by its key.
+    if !ask || flags.is_cluster() {
+        return false;
+    }
+    let refusing = ctx.probe(PROBE.name, None, |_| ()).is_err();
+    node::with(|node| {
+        node.ticks.probed_us = now_us;
+        node.ticks.refusing = refusing;
+    });
+    refusing
+}
+
+/// Time that a tick may spend. The clock is read every few items.
+struct Budget {
+    until_us: u64,
+    items: u32,
+    spent: bool,
+}
+
+impl Budget {
+    fn new(started_us: u64) -> Self {
+        Self { until_us: started_us + node::with(|node| node.budget_us), items: 0, spent: false }
+    }
+
+    fn more(&mut self) -> bool {
+        self.items += 1;
+        if !self.spent && self.items % 16 == 0 {
+            self.spent = monotonic_us() >= self.until_us;
+        }
+        !self.spent
+    }
+
+    /// As [`Budget::more`], for work of which each item may be long.
+    fn more_now(&mut self) -> bool {
+        self.spent = self.spent || monotonic_us() >= self.until_us;
+        !self.spent
+    }
+}
+
+/// Rooms in which something is due up to `until`.
+fn process(ctx: Ctx<'_>, flags: Flags, now: HeardMs, until: HeardMs, budget: &mut Budget) {
+    while budget.more_now() {
+        let Some((id, hint)) = node::with(|node| node.registry.pop_due(until)) else { break };
+        let key = OwnedStr::new(&hint.key);
+        if !is_served(ctx, flags, id, &hint, &key, now) {
+            continue;
+        }
+        // A room with more to do than one step holds comes up again at once, behind others that are due as long.
+        step(ctx, flags, id, &hint, &key, Step::Due(until), budget);
+    }
+    node::with(|node| {
+        node.ticks.overdue_since = node.registry.next_due().filter(|&due| due <= until).map(|due| match due {
+            // Rooms whose timeouts were changed are due "since ever".
+            0 => until,
+            due => due,
+        });
+    });
+}
+
+/// After midnight, and after a change of the configuration, every room is visited once.
+fn sweep(ctx: Ctx<'_>, flags: Flags, budget: &mut Budget) {
+    while budget.more_now() {
+        let next = node::with(|node| {
+            let next = node.sweep.and_then(|from| node.registry.next_from(from));
+            node.sweep = next.as_ref().map(|&(_, _, after)| after);
+            next
+        });
+        let Some((id, hint, _)) = next else { break };
+        let key = OwnedStr::new(&hint.key);
+        step(ctx, flags, id, &hint, &key, Step::Visit, budget);
+    }
+}
+
+/// Whether beats of this room can be heard here: in cluster mode, whether its slot is served. If not, everybody in it
+/// gets a fresh timeout from the moment at which they can.
+fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, now: HeardMs) -> bool {
+    if !flags.is_cluster() {
+        return true;
+    }
+    let served = ctx.select_db(hint.db) && ctx.probe(PROBE.name, Some(&hint.key), |_| ()).is_ok();
+    let before = node::with(|node| node.registry.freeze(id, !served));
+    if served && !before {
+        return true;
+    }
+    let opened = Key::open(ctx, key.as_str(), Mode::Peek);
+    if let Held::Ours(value) = opened.held(&ROOM) {
+        // SAFETY: the key stays open and nothing else runs until the reference is gone.
+        let value = unsafe { value_in(value) };
+        if value.id == id {
+            node::with(|node| value.room.unheard(&node.env(flags), before));
+        }
+    }
+    if !served {
+        node::with(|node| node.registry.postpone(id, now + FROZEN_RETRY_MS));
+    }
+    served
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Due(HeardMs),
+    Visit,
+}
+
+/// One step on one room, if it is where the hint says.
+fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, what: Step, budget: &mut Budget) {
+    let lost = || {
+        node::with(|node| {
+            let now = node.now();
+            node.registry.lose(id, now)
+        })
+    };
+    if !ctx.select_db(hint.db) {
+        return lost();
+    }
+    let mut opened = Key::open(ctx, key.as_str(), Mode::Peek);
+    let Held::Ours(value) = opened.held(&ROOM) else { return lost() };
+    // SAFETY: the key stays open and nothing else runs until the reference is gone.
+    let value = unsafe { value_in(value) };
+    if value.id != id {
+        return lost();
+    }
+    let (mut outcome, disposable) = node::with(|node| {
+        node.registry.find(id);
+        let mut effects = node.take_effects();
+        let env = node.env(flags);
+        match what {
+            Step::Due(until) => {
+                let mut items = 0;
+                value.room.tick(&env, until, &mut effects, &mut || {
+                    items += 1;
+                    items <= STEP && budget.more()
+                });
+            }
+            Step::Visit => value.room.visit(&env, &mut effects),
+        }
+        let payload = value.room.payload(&env, &mut effects);
+        node.registry.note(id, &value.room);
+        advise(node, value, &hint.key);
+        (Outcome { effects, payload, deleted: false }, value.room.is_disposable())
+    });
+    drop(opened);
+    if disposable {
+        // Read first, write only to change: an idle room must not look used.
+        opened = Key::open(ctx, key.as_str(), Mode::Write);
+        outcome.deleted = matches!(opened.held(&ROOM), Held::Ours(_)) && opened.delete();
+        drop(opened);
+    }
+    perform(ctx, key.as_str(), outcome, Spread::Payload, true);
+}
+
+/// The classic mistake goes to the log, once an hour.
+fn advise(node: &mut Node, value: &crate::room_type::Value, key: &[u8]) {
+    let now_us = node.ticks.last_us;
+    if node.ticks.advised_us.is_some_and(|last| now_us.saturating_sub(last) < ADVISE_EVERY_US) {
+        return;
+    }
+    let flags = Flags::current();
+    let info = value.room.info(&node.env(flags));
+    if let (Some(interval), Some(timeout)) = (info.beat_interval, info.advised_timeout) {
+        node.ticks.advised_us = Some(now_us);
+        log(
+            Level::Notice,
+            format_args!(
+                "advice for room {}: clients beat every {interval} ms, so one lost beat exceeds the timeout; \
+                 set TIMEOUT to {timeout} or more (PRESENCE.INFO tells more; at most one such line an hour)",
+                String::from_utf8_lossy(key.get(..key.len().min(64)).unwrap_or_default())
+            ),
+        );
+    }
+}
