@@ -70,7 +70,6 @@ pub(crate) fn current() -> Config {
     read(|store| store.config.clone())
 }
 
-
 // A panic while the lock is held leaves plain values behind, so poison says nothing here.
 
 fn read<R>(f: impl FnOnce(&Store) -> R) -> R {

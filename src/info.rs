@@ -44,7 +44,7 @@ fn write(info: &mut Info<'_>) {
         field("backlog_rooms", node.registry.overdue(ticks.overdue_since));
         field("backlog_age_ms", ticks.overdue_since.map_or(0, |since| now.saturating_sub(since)));
         field("tick_ms", TICK_MS);
-        field("late_ticks", node.hearing.late_ticks());
+        field("late_ticks", ticks.late);
         field("skipped_ticks", ticks.skipped);
         field("watchdog_ticks", ticks.by_watchdog);
         field("deaf", node.hearing.is_deaf().into());

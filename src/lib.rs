@@ -38,16 +38,14 @@ fn load(ctx: Ctx<'_>, args: &[RedisString]) -> Result<(), String> {
     ctx.set_options();
     config::load(ctx, args.iter().map(RedisString::as_slice))?;
     node::init();
-    let steps: [(&str, fn(Ctx<'_>) -> bool); 4] = [
-        ("the data type", room_type::register),
-        ("the commands", |ctx| commands::spec::register(ctx, commands::ALL)),
-        ("INFO", info::register),
-        ("the events", events::listen),
+    let registered = [
+        ("the data type", room_type::register(ctx)),
+        ("the commands", commands::spec::register(ctx, commands::ALL)),
+        ("INFO", info::register(ctx)),
+        ("the events", events::listen(ctx)),
     ];
-    for (what, step) in steps {
-        if !step(ctx) {
-            return Err(format!("the server refused {what}"));
-        }
+    if let Some((what, _)) = registered.into_iter().find(|&(_, done)| !done) {
+        return Err(format!("the server refused {what}"));
     }
     ticker::start(ctx);
     Ok(())

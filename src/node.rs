@@ -19,8 +19,10 @@ use crate::config;
 use crate::registry::Registry;
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
 
-/// Period of the tick in ms.
-pub(crate) const TICK_MS: u64 = 4;
+/// Period of the tick in ms, while there are rooms.
+pub(crate) const TICK_MS: u64 = 2;
+/// Period while there are none.
+pub(crate) const IDLE_TICK_MS: u64 = 100;
 
 /// See the module.
 pub(crate) struct Node {
@@ -41,7 +43,7 @@ pub(crate) struct Node {
     term: u64,
     keys: (u64, u64),
     /// Effects that are not in use, with their memory.
-    spare: Vec<Box<Effects>>,
+    spare: Vec<Effects>,
 }
 
 /// Figures of the tick.
@@ -51,8 +53,12 @@ pub(crate) struct Ticks {
     pub(crate) skipped: u64,
     /// Ticks that had to be run by the watchdog.
     pub(crate) by_watchdog: u64,
+    /// Ticks that came more than a period late.
+    pub(crate) late: u64,
     /// Monotonic moment of the last tick, µs.
     pub(crate) last_us: u64,
+    /// Monotonic moment for which the next one is planned, µs.
+    pub(crate) planned_us: u64,
     /// Monotonic moment of the last probe, µs, and what it said.
     pub(crate) probed_us: u64,
     pub(crate) refusing: bool,
@@ -67,14 +73,14 @@ static NODE: Mutex<Option<Node>> = Mutex::new(None);
 /// Sets the node up, when the module is loaded.
 pub(crate) fn init() {
     let mono = monotonic_us();
-    let mut hearing = Hearing::new(mono, TICK_MS * 1000);
+    let mut hearing = Hearing::new(mono);
     let now = hearing.now(mono);
     let mut node = Node {
         hearing,
         registry: Registry::new(now),
         stats: Stats::default(),
         lateness: Lateness::default(),
-        ticks: Ticks { last_us: mono, ..Ticks::default() },
+        ticks: Ticks { last_us: mono, planned_us: mono, ..Ticks::default() },
         sweep: None,
         budget_us: 1_000,
         config: NodeConfig::default(),
@@ -191,12 +197,12 @@ impl Node {
     }
 
     /// Effects to fill; to be given back.
-    pub(crate) fn take_effects(&mut self) -> Box<Effects> {
+    pub(crate) fn take_effects(&mut self) -> Effects {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Takes effects back when they have been performed, and their figures.
-    pub(crate) fn give_back(&mut self, mut effects: Box<Effects>) {
+    pub(crate) fn give_back(&mut self, mut effects: Effects) {
         self.stats.absorb(&effects.stats);
         for &ms in &effects.lateness {
             self.lateness.add(ms);

@@ -22,7 +22,7 @@ pub(crate) enum Spread {
 
 /// What a step left behind.
 pub(crate) struct Outcome {
-    pub(crate) effects: Box<Effects>,
+    pub(crate) effects: Effects,
     /// What replicas and the log must be told, if anything.
     pub(crate) payload: Option<Vec<u8>>,
     /// The key is gone, because nothing was left in it.

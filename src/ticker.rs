@@ -9,10 +9,10 @@ use presence_engine::hearing::{Deafness, HeardMs, Verdict};
 
 use crate::commands::internal::PROBE;
 use crate::commands::open::value_in;
-use crate::node::{self, Node, TICK_MS};
+use crate::node::{self, Node, IDLE_TICK_MS, TICK_MS};
 use crate::perform::{perform, Outcome, Spread};
 use crate::registry::{Hint, RoomId};
-use crate::room_type::ROOM;
+use crate::room_type::{Value, ROOM};
 use crate::sys::context::{avoid_replica_traffic, monotonic_us, Flags};
 use crate::sys::event::Timer;
 use crate::sys::key::{Held, Key, Mode};
@@ -35,7 +35,27 @@ const FROZEN_RETRY_MS: u64 = 100;
 
 /// Starts the timer.
 pub(crate) fn start(ctx: Ctx<'_>) {
-    set_timer(Some(Timer::start(ctx, TICK_MS as i64, on_timer)));
+    let period = node::with(|node| {
+        let period = if node.registry.live() > 0 { TICK_MS } else { IDLE_TICK_MS };
+        node.ticks.planned_us = monotonic_us() + period * 1000;
+        period
+    });
+    set_timer(Some(Timer::start(ctx, period as i64, on_timer)));
+}
+
+/// There is a first room: no deadline must wait for the slow tick of an idle node. For commands only.
+pub(crate) fn wake(ctx: Ctx<'_>) {
+    let slow = node::with(|node| node.ticks.planned_us > monotonic_us() + TICK_MS * 1000);
+    if slow {
+        restart(ctx);
+    }
+}
+
+fn restart(ctx: Ctx<'_>) {
+    if let Some(timer) = set_timer(None) {
+        timer.stop(ctx);
+    }
+    start(ctx);
 }
 
 fn set_timer(timer: Option<Timer>) -> Option<Timer> {
@@ -43,6 +63,10 @@ fn set_timer(timer: Option<Timer>) -> Option<Timer> {
 }
 
 fn on_timer(ctx: Ctx<'_>) {
+    node::with(|node| {
+        let late_us = monotonic_us().saturating_sub(node.ticks.planned_us);
+        node.ticks.late += u64::from(late_us > TICK_MS * 1000);
+    });
     // First of all the next one: whatever goes wrong below, the tick goes on.
     start(ctx);
     tick(ctx);
@@ -50,14 +74,12 @@ fn on_timer(ctx: Ctx<'_>) {
 
 /// Called with the server's own periodic work, which goes by the monotonic clock.
 pub(crate) fn watch(ctx: Ctx<'_>) {
-    let late = node::with(|node| monotonic_us().saturating_sub(node.ticks.last_us) > LATE_US);
+    let late = node::with(|node| monotonic_us().saturating_sub(node.ticks.planned_us) > LATE_US);
+
     if !late {
         return;
     }
-    if let Some(timer) = set_timer(None) {
-        timer.stop(ctx);
-    }
-    start(ctx);
+    restart(ctx);
     node::with(|node| node.ticks.by_watchdog += 1);
     tick(ctx);
 }
@@ -239,7 +261,7 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
         }
         let payload = value.room.payload(&env, &mut effects);
         node.registry.note(id, &value.room);
-        advise(node, value, &hint.key);
+        advise(node, flags, value, &hint.key);
         (Outcome { effects, payload, deleted: false }, value.room.is_disposable())
     });
     drop(opened);
@@ -253,14 +275,12 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
 }
 
 /// The classic mistake goes to the log, once an hour.
-fn advise(node: &mut Node, value: &crate::room_type::Value, key: &[u8]) {
+fn advise(node: &mut Node, flags: Flags, value: &Value, key: &[u8]) {
     let now_us = node.ticks.last_us;
     if node.ticks.advised_us.is_some_and(|last| now_us.saturating_sub(last) < ADVISE_EVERY_US) {
         return;
     }
-    let flags = Flags::current();
-    let info = value.room.info(&node.env(flags));
-    if let (Some(interval), Some(timeout)) = (info.beat_interval, info.advised_timeout) {
+    if let Some((interval, timeout)) = value.room.advice(&node.env(flags)) {
         node.ticks.advised_us = Some(now_us);
         log(
             Level::Notice,

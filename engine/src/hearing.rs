@@ -144,13 +144,11 @@ pub struct Hearing {
     episode: Option<(Deafness, u64)>,
     fresh: FreshPoints,
     totals: [DeafTime; Deafness::ALL.len()],
-    late_ticks: u64,
-    tick_us: u64,
 }
 
 impl Hearing {
-    /// Starts at `mono_us`; `tick_us` is the period at which [`Hearing::tick`] is meant to be called.
-    pub fn new(mono_us: u64, tick_us: u64) -> Self {
+    /// Starts at `mono_us`. [`Hearing::tick`] is meant to be called well more often than every 250 ms.
+    pub fn new(mono_us: u64) -> Self {
         let start = START * 1000;
         Self {
             anchor_us: mono_us,
@@ -159,8 +157,6 @@ impl Hearing {
             episode: None,
             fresh: FreshPoints::default(),
             totals: Default::default(),
-            late_ticks: 0,
-            tick_us,
         }
     }
 
@@ -181,9 +177,6 @@ impl Hearing {
     pub fn tick(&mut self, mono_us: u64, deaf: Option<Deafness>) -> Verdict {
         let elapsed = mono_us.saturating_sub(self.anchor_us);
         let before = self.anchor_heard_us;
-        if elapsed > 2 * self.tick_us {
-            self.late_ticks += 1;
-        }
         let cause = deaf.or((elapsed > DEAF_GAP_US).then_some(Deafness::Stall));
         if let Some(cause) = cause {
             // What commands were told in the meantime has counted as heard; the rest of the gap is deaf.
@@ -229,11 +222,6 @@ impl Hearing {
         self.totals.get(cause as usize).copied().unwrap_or_default()
     }
 
-    /// Ticks that came more than a period late.
-    pub fn late_ticks(&self) -> u64 {
-        self.late_ticks
-    }
-
     /// Whether the server is deaf at present.
     pub fn is_deaf(&self) -> bool {
         self.episode.is_some()
@@ -254,7 +242,7 @@ mod tests {
     const MS: u64 = 1000;
 
     fn hearing() -> Hearing {
-        Hearing::new(0, 4 * MS)
+        Hearing::new(0)
     }
 
     fn run_ticks(hearing: &mut Hearing, from_ms: u64, to_ms: u64) {

@@ -74,7 +74,7 @@ pub(crate) static UNIQUE: Command = Command {
         Arg::key(c"key", 0),
         Arg::string(c"yyyymmdd").token(c"DAY").optional(),
         Arg::integer(c"days").token(c"DAYS").optional(),
-        Arg::key(c"with", 1).token(c"WITH").optional().multiple(),
+        Arg::key(c"other-key", 1).token(c"WITH").optional().multiple(),
     ],
     categories: c"",
     entry: entry!(unique),

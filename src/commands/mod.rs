@@ -38,12 +38,11 @@ pub(crate) static ALL: &[&Command] = &[
 const SHARE_WORDS: &[Arg] =
     &[Arg::word(c"nobody", c"nobody"), Arg::word(c"friends", c"friends"), Arg::word(c"everyone", c"everyone")];
 
-const SHARE_OR_DEFAULT: &[Arg] = &[
-    Arg::word(c"nobody", c"nobody"),
-    Arg::word(c"friends", c"friends"),
-    Arg::word(c"everyone", c"everyone"),
-    Arg::word(c"default", c"DEFAULT"),
-];
+const SHARE_OR_DEFAULT: &[Arg] =
+    &[Arg::word(c"nobody", c"nobody"), Arg::word(c"friends", c"friends"), Arg::word(c"everyone", c"everyone"), DEFAULT];
+
+/// Gives a setting of a room back to the node's configuration.
+const DEFAULT: Arg = Arg::word(c"default", c"DEFAULT");
 
 impl request::Args for Args<'_> {
     #[inline]

@@ -13,6 +13,7 @@ use crate::registry::Hint;
 use crate::room_type::{Value, ROOM};
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::{Ctx, Str};
+use crate::ticker;
 
 /// An argument that the server's arity check has promised.
 pub(crate) fn key_at<'a>(args: Args<'a>, index: usize, command: &'static str) -> Result<Str<'a>, Refusal> {
@@ -76,7 +77,7 @@ pub(crate) fn write<R>(
         Held::Nothing => {
             let refused = match missing {
                 Missing::Create => false,
-                Missing::AutoCreate => !flags.must_obey() && node::with(|node| !node.config().auto_create),
+                Missing::AutoCreate => !flags.must_obey() && node::with(|node| !node.env(flags).config.auto_create),
                 Missing::Refuse => true,
             };
             if refused {
@@ -95,6 +96,7 @@ pub(crate) fn write<R>(
                 if key.set(&ROOM, Value::new(room, hint)).is_err() {
                     return Err(Refusal::WrongType);
                 }
+                ticker::wake(ctx);
             }
             (result, outcome)
         }

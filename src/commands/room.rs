@@ -5,7 +5,7 @@ use presence_engine::request::parse_settings;
 
 use super::open::{key_at, read, write, Missing};
 use super::spec::{entry, Access, Arg, Args, Command, Keys};
-use super::{epoch_text, field_bytes, field_int, SHARE_OR_DEFAULT};
+use super::{epoch_text, field_bytes, field_int, DEFAULT, SHARE_OR_DEFAULT};
 use crate::node;
 use crate::perform::Spread;
 use crate::room_type::ROOM;
@@ -13,16 +13,17 @@ use crate::sys::key::Held;
 use crate::sys::key::{Key, Mode};
 use crate::sys::Ctx;
 
-/// The settings as COMMAND DOCS shows them. Each takes a value or DEFAULT.
-const SETTINGS: &[Arg] = &[
-    Arg::string(c"timeout-ms").token(c"TIMEOUT").optional(),
-    Arg::string(c"grace-ms").token(c"GRACE").optional(),
-    Arg::string(c"recent-ms").token(c"RECENT").optional(),
-    Arg::string(c"days").token(c"UNIQUES").optional(),
+/// Key and settings as COMMAND DOCS shows them.
+const ARGS: &[Arg] = &[
+    Arg::key(c"key", 0),
+    Arg::one_of(c"timeout", &[Arg::integer(c"timeout-ms"), DEFAULT]).token(c"TIMEOUT").optional(),
+    Arg::one_of(c"grace", &[Arg::integer(c"grace-ms"), DEFAULT]).token(c"GRACE").optional(),
+    Arg::one_of(c"recent", &[Arg::integer(c"recent-ms"), DEFAULT]).token(c"RECENT").optional(),
+    Arg::one_of(c"uniques", &[Arg::integer(c"days"), DEFAULT]).token(c"UNIQUES").optional(),
     Arg::one_of(c"share", SHARE_OR_DEFAULT).token(c"SHARE").optional(),
-    Arg::string(c"events").token(c"FEED").optional(),
-    Arg::string(c"count-every-ms").token(c"COUNTEVERY").optional(),
-    Arg::string(c"interval-over-members").token(c"INTERVALOVER").optional(),
+    Arg::one_of(c"feed", &[Arg::integer(c"events"), DEFAULT]).token(c"FEED").optional(),
+    Arg::one_of(c"count-every", &[Arg::integer(c"count-every-ms"), DEFAULT]).token(c"COUNTEVERY").optional(),
+    Arg::one_of(c"interval-over", &[Arg::integer(c"members"), DEFAULT]).token(c"INTERVALOVER").optional(),
 ];
 
 pub(crate) static CREATE: Command = Command {
@@ -33,7 +34,7 @@ pub(crate) static CREATE: Command = Command {
     summary: c"Makes a room with settings of its own, which stays when nobody is present",
     complexity: c"O(1)",
     since: c"1.0.0",
-    args: &[Arg::key(c"key", 0), Arg::block(c"settings", SETTINGS).optional()],
+    args: ARGS,
     categories: c"",
     entry: entry!(create),
 };
@@ -62,7 +63,7 @@ pub(crate) static ALTER: Command = Command {
     summary: c"Changes settings of a room; DEFAULT gives one back to the node's configuration",
     complexity: c"O(1); after a change of times all members are looked at again, within the tick's budget",
     since: c"1.0.0",
-    args: &[Arg::key(c"key", 0), Arg::block(c"settings", SETTINGS)],
+    args: ARGS,
     categories: c"",
     entry: entry!(alter),
 };

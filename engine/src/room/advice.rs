@@ -2,7 +2,7 @@
 
 /// How often members of a room beat: an exponential mean of the intervals between the beats of live sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Advice {
+pub(super) struct Advice {
     /// Sixteenths of a millisecond; 0 is "nothing observed".
     mean: u32,
 }
@@ -13,7 +13,7 @@ const LONGEST_MS: u32 = 172_800_000;
 impl Advice {
     /// Takes in one interval between two beats, in ms.
     #[inline]
-    pub(crate) fn observe(&mut self, interval_ms: u32) {
+    pub(super) fn observe(&mut self, interval_ms: u32) {
         if interval_ms == 0 {
             return;
         }
@@ -22,12 +22,12 @@ impl Advice {
     }
 
     /// The observed beat interval in ms.
-    pub fn interval(&self) -> Option<u32> {
+    pub(super) fn interval(&self) -> Option<u32> {
         (self.mean > 0).then(|| (self.mean + 8) / 16)
     }
 
     /// The timeout to set, in ms, if two intervals exceed the one in force.
-    pub fn timeout_to_set(&self, timeout_ms: u32) -> Option<u32> {
+    pub(super) fn timeout_to_set(&self, timeout_ms: u32) -> Option<u32> {
         let two = self.interval()?.saturating_mul(2);
         (two > timeout_ms).then_some(two)
     }

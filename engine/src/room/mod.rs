@@ -11,10 +11,10 @@ mod tick;
 mod view;
 mod wire;
 
-pub use self::advice::Advice;
 pub use self::beat::Beat;
 pub use self::view::{FriendState, Info, MemberView, Page, PageRequest, SessionView};
 
+use self::advice::Advice;
 use crate::codec::member::{self as form, Moments};
 use crate::effects::{Effects, Notice};
 use crate::hearing::{widen, FreshPoints, HeardMs};

@@ -1,6 +1,6 @@
 //! Reading a room: who sees whom. The only place that judges by SHARE. Reads change nothing.
 
-use super::{phase_in, share_in, Advice, Env, Room};
+use super::{phase_in, share_in, Env, Room};
 use crate::error::Refusal;
 use crate::hearing::HeardMs;
 use crate::member::{Member, Phase, Session};
@@ -124,7 +124,7 @@ pub struct Info {
     pub unique_days: usize,
     /// Observed beat interval, ms.
     pub beat_interval: Option<u32>,
-    /// Timeout to set instead, ms, if two observed intervals exceed the one in force.
+    /// See [`Room::advice`].
     pub advised_timeout: Option<u32>,
 }
 
@@ -249,13 +249,14 @@ impl Room {
             seq: self.seq,
             unique_days: self.uniques.days().len(),
             beat_interval: self.advice.interval(),
-            advised_timeout: self.advice.timeout_to_set(rules.timeout),
+            advised_timeout: self.advice(env).map(|(_, timeout)| timeout),
         }
     }
 
-    /// Beat intervals observed in this room.
-    pub fn advice(&self) -> Advice {
-        self.advice
+    /// The observed beat interval and the timeout to set instead of the one in force, in ms, if two of the intervals
+    /// exceed it.
+    pub fn advice(&self, env: &Env<'_>) -> Option<(u32, u32)> {
+        Some((self.advice.interval()?, self.advice.timeout_to_set(self.rules(env).timeout)?))
     }
 
     /// Days of uniques that this room keeps; `None` stands for a room that is missing.

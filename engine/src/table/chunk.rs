@@ -106,6 +106,12 @@ impl Chunk {
         self.arena.get(record.off as usize..record.id_end())
     }
 
+    /// Reads a little of everything that a lookup reads of the chunk itself.
+    pub(super) fn touch(&self) -> usize {
+        let [first, .., last] = self.occupied;
+        self.records.len() ^ self.arena.len() ^ self.garbage as usize ^ (first ^ last) as usize
+    }
+
     /// Whether the member at `position` has this id. Most others differ in length already, and cost no look at the arena.
     pub(super) fn is(&self, position: u8, id: &[u8]) -> bool {
         self.record(position).is_some_and(|record| {

@@ -14,6 +14,8 @@ const MOST: usize = 512;
 const MERGED: usize = 128;
 /// Steps from the interpolated place after which a binary search takes over: only chosen hashes lie so far off.
 const WALK: usize = 64;
+/// Steps from the interpolated place within which most walks end.
+const NEAR: usize = 8;
 /// Most bits of the directory.
 const DEEPEST: u32 = 20;
 
@@ -57,11 +59,16 @@ struct Segment {
 }
 
 impl Segment {
+    /// Where `tag` would be if tags were spread evenly.
+    fn guess(&self, tag: u16) -> usize {
+        (usize::from(tag) * self.entries.len()) >> u16::BITS
+    }
+
     /// The first place whose tag is not below `tag`.
     fn place(&self, tag: u16) -> usize {
         let entries = &*self.entries;
         let below = |place: usize| entries.get(place).is_some_and(|entry| entry.tag < tag);
-        let guess = (usize::from(tag) * entries.len()) >> u16::BITS;
+        let guess = self.guess(tag);
         let mut place = guess;
         if below(place) {
             while place - guess < WALK {
@@ -120,9 +127,20 @@ impl Index {
         self.segments.get(number as usize)?.find(tag(hash), is).map(|(_, slot)| slot)
     }
 
-    /// Adds `slot`, which must not be there; `hash_of` tells the hash of every other slot.
-    pub(super) fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
-        while self.split_if_full(hash, &hash_of).is_some() {}
+    /// Reads about what [`find`](Self::find) will read first for these hashes.
+    pub(super) fn touch(&self, hashes: &[u64]) -> usize {
+        let read = |&hash: &u64| {
+            let segment = self.segments.get(self.number(hash)?)?;
+            let guess = segment.guess(tag(hash));
+            let tag = |place: usize| segment.entries.get(place).map_or(0, |entry| usize::from(entry.tag));
+            Some(tag(guess.saturating_sub(NEAR)) ^ tag(guess + NEAR))
+        };
+        hashes.iter().filter_map(read).fold(0, |sum, tag| sum ^ tag)
+    }
+
+    /// Adds `slot`, which must not be there; `hashes_of` tells the hashes of other slots.
+    pub(super) fn insert(&mut self, hash: u64, slot: u32, hashes_of: impl Fn(&[u32]) -> Vec<u64>) {
+        while self.split_if_full(hash, &hashes_of).is_some() {}
         let Some(segment) = self.number(hash).and_then(|number| self.segments.get_mut(number)) else { return };
         let before = segment.memory();
         if segment.entries.len() == segment.entries.capacity() {
@@ -165,7 +183,7 @@ impl Index {
         ((self.len / 64).checked_ilog2().unwrap_or(0) + 2).min(DEEPEST)
     }
 
-    fn split_if_full(&mut self, hash: u64, hash_of: impl Fn(u32) -> u64) -> Option<()> {
+    fn split_if_full(&mut self, hash: u64, hashes_of: impl Fn(&[u32]) -> Vec<u64>) -> Option<()> {
         let number = self.number(hash)?;
         let (deepest, right_number) = (self.deepest(), self.segments.len());
         let segment = self.segments.get_mut(number)?;
@@ -177,8 +195,10 @@ impl Index {
         segment.prefix <<= 1;
         let mut right = Segment { entries: Vec::new(), prefix: segment.prefix | 1, depth: segment.depth };
         let depth = segment.depth;
+        let slots: Vec<u32> = segment.entries.iter().map(|entry| entry.slot()).collect();
+        let mut hashes = hashes_of(&slots).into_iter();
         segment.entries.retain(|&entry| {
-            let goes = top(hash_of(entry.slot()), depth) & 1 == 1;
+            let goes = hashes.next().is_some_and(|hash| top(hash, depth) & 1 == 1);
             if goes {
                 right.entries.push(entry);
             }

@@ -14,6 +14,7 @@ mod chunk;
 mod index;
 
 use std::fmt;
+use std::hint::black_box;
 
 use siphasher::sip::SipHasher13;
 
@@ -28,6 +29,11 @@ use index::Index;
 const UNINDEXED: usize = 8;
 /// Most chunks: the wheel takes slots below 2^31.
 const MOST_CHUNKS: usize = 1 << 23;
+
+/// Lookups whose waits for memory overlap.
+const GROUP: usize = 64;
+/// Most members of tables that lie in the processor's caches anyway.
+const CACHED: usize = 8 * 1024;
 
 /// The keys of SipHash-1-3: random, one pair per process, unknown to clients.
 #[derive(Clone, Copy)]
@@ -98,6 +104,22 @@ impl Table {
         None
     }
 
+    /// Fetches what lookups of these hashes will read into the processor's caches. This changes nothing but their time.
+    ///
+    /// In a large table a lookup waits for memory six times, each time for an address that the last wait brought. Here
+    /// every step is taken for a group of lookups before the next step, so that the group waits together: several times
+    /// quicker for a batch. Batches of a few hundred at a time keep what was fetched in the cache until it is used.
+    pub fn warm(&self, hashes: &[u64]) {
+        let Some(large) = self.large.as_ref().filter(|_| self.len() >= CACHED) else { return };
+        for group in hashes.chunks(GROUP) {
+            black_box(large.index.touch(group));
+            let mut slots = [0; GROUP];
+            let found = group.iter().filter_map(|&hash| large.index.find(hash, |_| true));
+            let count = slots.iter_mut().zip(found).map(|(place, slot)| *place = slot).count();
+            touch(&self.chunks, slots.get(..count).unwrap_or_default());
+        }
+    }
+
     /// Adds a member, who must not be in the table, and returns its slot.
     ///
     /// `None`, without any change, if the id does not have 1 to 256 bytes, or at 2^31 members.
@@ -135,7 +157,7 @@ impl Table {
             large.vacant.set(number, false);
             large.partial.set(number, !full);
             let (keys, chunks) = (self.keys, &self.chunks);
-            large.index.insert(hash(keys, id), slot, |slot| hash(keys, id_of(chunks, slot)));
+            large.index.insert(hash(keys, id), slot, |slots| hashes_of(keys, chunks, slots));
         }
         Some(slot)
     }
@@ -249,8 +271,8 @@ impl Table {
         let mut index = Index::new();
         let mut next = self.next_occupied(0);
         while let Some(slot) = next {
-            let hash_of = |slot| hash(self.keys, id_of(&self.chunks, slot));
-            index.insert(hash_of(slot), slot, hash_of);
+            let hash = hash(self.keys, id_of(&self.chunks, slot));
+            index.insert(hash, slot, |slots| hashes_of(self.keys, &self.chunks, slots));
             next = self.next_occupied(slot + 1);
         }
         let mut partial = Bits::default();
@@ -280,6 +302,29 @@ impl Links for Table {
 
 fn hash(keys: HashKeys, id: &[u8]) -> u64 {
     SipHasher13::new_with_keys(keys.0, keys.1).hash(id)
+}
+
+/// The hashes of the ids in these slots.
+fn hashes_of(keys: HashKeys, chunks: &[Option<Box<Chunk>>], slots: &[u32]) -> Vec<u64> {
+    for group in slots.chunks(GROUP) {
+        touch(chunks, group);
+    }
+    slots.iter().map(|&slot| hash(keys, id_of(chunks, slot))).collect()
+}
+
+/// Reads what a lookup that leads to these slots will read, one step at a time for all of them: see [`Table::warm`].
+fn touch(chunks: &[Option<Box<Chunk>>], slots: &[u32]) {
+    let members = || slots.iter().filter_map(|&slot| Some((chunk_of(chunks, slot)?, slot as u8)));
+    // `black_box` keeps the compiler from leaving out loads whose results nobody needs.
+    black_box(members().fold(0, |sum, (chunk, _)| sum ^ chunk.touch()));
+    black_box(
+        members().filter_map(|(chunk, position)| chunk.record(position)).fold(0, |sum, record| sum ^ record.last),
+    );
+    black_box(
+        members()
+            .filter_map(|(chunk, position)| chunk.id(position))
+            .fold(0, |sum, id| sum ^ id.first().unwrap_or(&0) ^ id.last().unwrap_or(&0)),
+    );
 }
 
 fn chunk_of(chunks: &[Option<Box<Chunk>>], slot: u32) -> Option<&Chunk> {
