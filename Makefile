@@ -1,14 +1,15 @@
 # `make` lists the tasks. make run PORT=7000; make test T="-k smoke"; CARGO_TARGET_DIR is honoured.
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-PYTEST := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python -m pytest tests
+PYTHON := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python
+PYTEST := $(PYTHON) -m pytest tests
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all bench replay lint fmt clean
+.PHONY: help run build test test-all bench bench-engine replay lint fmt clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: ## install what is missing, build, start a server with the module, and show what it does (PORT=… chooses)
 	@scripts/run.sh
@@ -25,13 +26,18 @@ test: ## the engine's tests, then the integration tests on the oldest and the ne
 test-all: ## the same on all four servers
 	@PRESENCE_SERVERS=$(ALL_SERVERS) $(MAKE) --no-print-directory test
 
-bench: ## the engine's benchmarks
-	cargo bench -p presence-engine
-
-replay: ## recorded crowds played against a server
+bench: ## a beat beside what plain Redis would do instead, on one server (ARGS=--check: fail below the targets)
 	@scripts/install.sh run
 	cargo build --release
-	.venv/bin/python scripts/replay.py
+	$(PYTHON) scripts/bench.py $(ARGS)
+
+bench-engine: ## the engine's own benchmarks
+	cargo bench -p presence-engine
+
+replay: ## a recorded audience played fast against a server, and what it announced held against a twin (ARGS=…)
+	@scripts/install.sh run
+	cargo build --release
+	$(PYTHON) scripts/replay.py $(ARGS)
 
 lint: ## formatting and clippy, warnings denied
 	cargo fmt --all --check
