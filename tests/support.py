@@ -1,0 +1,108 @@
+"""What several test files need: replies as dicts, waiting for a state, and the sums that must always agree."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable
+
+from harness import Connection, Server
+
+TYPE = "presence1"
+# A room in which silence ends soon: offline 700 ms after the last beat.
+QUICK = ("TIMEOUT", 400, "GRACE", 300)
+T_AND_G = 0.7
+
+
+def wait_until(predicate: Callable[[], Any], timeout: float = 15.0, every: float = 0.01) -> Any:
+    """The first true value of `predicate`, asked for again and again; AssertionError if there is none in time."""
+    deadline = time.monotonic() + timeout
+    while not (value := predicate()):
+        assert time.monotonic() < deadline, f"not within {timeout} s; last: {value!r}"
+        time.sleep(every)
+    return value
+
+
+def fields(reply: Any) -> dict[str, Any]:
+    """A map, RESP2 or RESP3, with text as keys."""
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {name.decode(): value for name, value in pairs}
+
+
+def member(client: Connection, room: Any, id: Any) -> dict[str, Any] | None:
+    """PRESENCE.GET, its sessions by id."""
+    reply = client("PRESENCE.GET", room, id)
+    if reply is None:
+        return None
+    view = fields(reply)
+    sessions = [fields(session) for session in view["sessions"]]
+    view["sessions"] = {session.pop("session"): session for session in sessions}
+    assert len(view["sessions"]) == len(sessions)
+    return view
+
+
+def room_info(client: Connection, room: Any) -> dict[str, Any]:
+    """PRESENCE.INFO."""
+    return fields(client("PRESENCE.INFO", room))
+
+
+def pages(client: Connection, room: Any, *options: Any) -> list[list[dict[str, Any]]]:
+    """All pages of PRESENCE.MEMBERS."""
+    cursor, found = b"0", []
+    while True:
+        cursor, _, _, page = client("PRESENCE.MEMBERS", room, "CURSOR", cursor, *options)
+        found.append([fields(entry) for entry in page])
+        if cursor == b"0":
+            return found
+        assert len(found) < 100_000, "the list has no end"
+
+
+def names(client: Connection, room: Any, *options: Any) -> list[bytes]:
+    """The ids in PRESENCE.MEMBERS, as listed (default: everybody)."""
+    return [entry["member"] for page in pages(client, room, *(options or ("ALL",))) for entry in page]
+
+
+def digest(client: Connection, *rooms: Any) -> list[Any]:
+    """DEBUG DIGEST-VALUE."""
+    return client("DEBUG", "DIGEST-VALUE", *rooms)
+
+
+def rooms_of(server: Server, databases: int = 16) -> list[tuple[int, bytes]]:
+    """Every key of the type, with its database."""
+    found = []
+    with Connection(server.socket) as c:
+        for db in range(databases):
+            c("SELECT", db)
+            cursor = b"0"
+            while True:
+                cursor, keys = c("SCAN", cursor, "COUNT", 1000, "TYPE", TYPE)
+                found += [(db, key) for key in keys]
+                if cursor == b"0":
+                    break
+    return found
+
+
+def check_sums(server: Server) -> None:
+    """What holds at the end of every test: as many rooms as keys, the sums of their figures, nothing lost, no panic."""
+
+    def wrong() -> str:
+        info = server.info()
+        rooms = rooms_of(server)
+        members = sessions = 0
+        with Connection(server.socket) as c:
+            for db, key in rooms:
+                c("SELECT", db)
+                members += c("PRESENCE.COUNT", key)
+                sessions += c("PRESENCE.COUNT", key, "SESSIONS")
+        want = {"rooms": len(rooms), "members": members, "sessions": sessions, "rooms_lost": 0, "rooms_frozen": 0}
+        want |= {"backlog_rooms": 0, "backlog_age_ms": 0, "panics": 0}
+        return ", ".join(
+            f"{name} is {info[f'presence_{name}']}, not {value}"
+            for name, value in want.items()
+            if info[f"presence_{name}"] != str(value)
+        )
+
+    # A room that was freed on another thread is struck off by the next tick; one that moved is found by the next look.
+    deadline = time.monotonic() + 10
+    while found := wrong():
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
