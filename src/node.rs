@@ -19,10 +19,10 @@ use crate::config;
 use crate::registry::Registry;
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
 
-/// Period of the tick in ms, while there are rooms.
+/// Period of the tick in ms, while anything is due.
 pub(crate) const TICK_MS: u64 = 2;
-/// Period while there are none.
-pub(crate) const IDLE_TICK_MS: u64 = 100;
+/// Period while nothing is: often enough to notice that the server was deaf.
+pub(crate) const SLOW_TICK_MS: u64 = 50;
 
 /// See the module.
 pub(crate) struct Node {
@@ -57,7 +57,8 @@ pub(crate) struct Ticks {
     pub(crate) late: u64,
     /// Monotonic moment of the last tick, µs.
     pub(crate) last_us: u64,
-    /// Monotonic moment for which the next one is planned, µs.
+    /// Moment for which the next one is planned, and the same by the monotonic clock, µs.
+    pub(crate) planned: HeardMs,
     pub(crate) planned_us: u64,
     /// Monotonic moment of the last probe, µs, and what it said.
     pub(crate) probed_us: u64,
@@ -133,11 +134,6 @@ impl Node {
     #[inline]
     pub(crate) fn today(&self) -> Day {
         self.today
-    }
-
-    /// The configuration in force.
-    pub(crate) fn config(&self) -> &NodeConfig {
-        &self.config
     }
 
     /// Follows the configuration and the calendar. Returns the wall clock, Unix ms.

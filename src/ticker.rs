@@ -9,7 +9,7 @@ use presence_engine::hearing::{Deafness, HeardMs, Verdict};
 
 use crate::commands::internal::PROBE;
 use crate::commands::open::value_in;
-use crate::node::{self, Node, IDLE_TICK_MS, TICK_MS};
+use crate::node::{self, Node, SLOW_TICK_MS, TICK_MS};
 use crate::perform::{perform, Outcome, Spread};
 use crate::registry::{Hint, RoomId};
 use crate::room_type::{Value, ROOM};
@@ -36,16 +36,33 @@ const FROZEN_RETRY_MS: u64 = 100;
 /// Starts the timer.
 pub(crate) fn start(ctx: Ctx<'_>) {
     let period = node::with(|node| {
-        let period = if node.registry.live() > 0 { TICK_MS } else { IDLE_TICK_MS };
+        let now = node.now();
+        let period = period(node, now);
+        node.ticks.planned = now + period;
         node.ticks.planned_us = monotonic_us() + period * 1000;
         period
     });
     set_timer(Some(Timer::start(ctx, period as i64, on_timer)));
 }
 
-/// There is a first room: no deadline must wait for the slow tick of an idle node. For commands only.
+/// How long to the next tick, in ms: short while something is due or about to be, slow otherwise. A tick acts on what
+/// was due at the one before, so that an offline comes one or two short periods after it was due.
+fn period(node: &Node, now: HeardMs) -> u64 {
+    if node.sweep.is_some() {
+        return TICK_MS;
+    }
+    match node.registry.next_due() {
+        Some(due) if Flags::current().is_primary() => due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS),
+        _ => SLOW_TICK_MS,
+    }
+}
+
+/// Something may be due before the tick that is planned. For commands only.
 pub(crate) fn wake(ctx: Ctx<'_>) {
-    let slow = node::with(|node| node.ticks.planned_us > monotonic_us() + TICK_MS * 1000);
+    let slow = node::with(|node| {
+        node.registry.next_due().is_some_and(|due| due < node.ticks.planned)
+            && node.ticks.planned_us > monotonic_us() + TICK_MS * 1000
+    });
     if slow {
         restart(ctx);
     }

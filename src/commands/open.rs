@@ -96,7 +96,6 @@ pub(crate) fn write<R>(
                 if key.set(&ROOM, Value::new(room, hint)).is_err() {
                     return Err(Refusal::WrongType);
                 }
-                ticker::wake(ctx);
             }
             (result, outcome)
         }
@@ -107,6 +106,7 @@ pub(crate) fn write<R>(
     } else {
         perform(ctx, name, outcome, spread, announce);
     }
+    ticker::wake(ctx);
     result.map(Some)
 }
 
