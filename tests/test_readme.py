@@ -152,6 +152,15 @@ def test_acl_users_may_do_their_work_and_no_more(tcp_server):
             assert isinstance(reply, Err) and reply.code == "NOPERM", (user, command, reply)
 
 
+def test_the_category_grants_all_but_apply(client):
+    if b"presence" not in client("ACL", "CAT"):
+        pytest.skip("this server lets no module have a category")
+    client("ACL", "SETUSER", "service", "on", ">secret", "~*", "+@presence", "-@admin")
+    client("AUTH", "service", "secret")
+    assert client("PRESENCE.BEAT", "r", "m") == 1
+    assert client.call("PRESENCE.APPLY", "r", "").code == "NOPERM"
+
+
 def test_a_steady_crowd_costs_the_aof_nothing(tcp_server):
     sizes = [line for line in shell(tcp_server, "steady.sh") if line.startswith("aof_current_size:")]
     assert len(sizes) == 2 and sizes[0] == sizes[1] != "aof_current_size:0"
