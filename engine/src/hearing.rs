@@ -24,14 +24,25 @@ pub fn widen(now: HeardMs, low: u32) -> HeardMs {
 
 /// Moments from which on silence is counted afresh: "everybody gets one fresh timeout", without visiting anybody.
 ///
-/// For a given last beat only the first point after it counts, so that repeated stalls keep nobody for ever.
+/// After a stall, of the points after a given last beat only the first counts, so that repeated stalls keep nobody for
+/// ever. Where last beats are unknown or deadlines were redefined, nothing before that moment counts any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreshPoints {
+    /// Everybody was heard at this moment, as it were.
+    all_heard: HeardMs,
+    /// Stalls since then, ascending.
     points: Vec<HeardMs>,
 }
 
 impl FreshPoints {
-    /// Grants a fresh timeout to everybody whose last beat is before `at`.
+    /// From `at` on everybody counts as heard then, whatever was granted before.
+    pub fn hear_all(&mut self, at: HeardMs) {
+        self.all_heard = self.all_heard.max(at);
+        self.points.retain(|&point| point > at);
+    }
+
+    /// Grants a fresh timeout to everybody whose last beat is before `at`, unless an earlier one has been granted since
+    /// that beat.
     pub fn grant(&mut self, at: HeardMs) {
         if self.points.last().is_some_and(|&last| last >= at) {
             return;
@@ -43,23 +54,16 @@ impl FreshPoints {
         self.points.push(at);
     }
 
-    /// Moves the latest point to `at`: one episode that goes on counts as one.
-    pub fn extend(&mut self, at: HeardMs) {
-        if self.points.last().is_some_and(|&last| last < at) {
-            self.points.pop();
-        }
-        self.grant(at);
-    }
-
     /// The moment from which the silence of somebody whose last beat is `last` counts.
-    pub fn silent_from(&self, last: HeardMs) -> Option<HeardMs> {
+    pub fn silent_from(&self, last: HeardMs) -> HeardMs {
+        let last = last.max(self.all_heard);
         // Usually there is none or the latest one is older: the hot answer first.
         match self.points.last() {
             Some(&latest) if latest > last => {
                 let first = self.points.partition_point(|&point| point <= last);
-                self.points.get(first).copied()
+                self.points.get(first).copied().unwrap_or(last)
             }
-            _ => None,
+            _ => last,
         }
     }
 
@@ -193,7 +197,8 @@ impl Hearing {
         if let Some((cause, us)) = self.episode.take() {
             // This tick came on time, so what had queued up has been processed.
             if us >= AMNESTY_US {
-                self.grant(cause);
+                let at = self.fresh_moment(cause);
+                self.fresh.grant(at);
             }
         }
         self.anchor_us = mono_us;
@@ -205,11 +210,17 @@ impl Hearing {
 
     /// Last beats are unknown (loading, promotion) or deadlines were redefined: everybody gets one fresh timeout.
     pub fn grant(&mut self, cause: Deafness) {
-        // Strictly after every beat told so far, of which some may carry this very millisecond.
+        let at = self.fresh_moment(cause);
+        self.fresh.hear_all(at);
+    }
+
+    /// A moment strictly after every beat told so far, of which some may carry the present millisecond. The clock is
+    /// put forward by that step and no further: silence from then on must not be measured too long.
+    fn fresh_moment(&mut self, cause: Deafness) -> HeardMs {
         self.given_us += 1000;
-        self.anchor_heard_us = self.anchor_heard_us.max(self.given_us);
-        self.fresh.grant(self.given_us / 1000);
+        self.anchor_heard_us += 1000;
         self.total(cause).amnesties += 1;
+        self.given_us / 1000
     }
 
     /// The points of fresh timeouts for the whole node.
@@ -278,7 +289,7 @@ mod tests {
         assert_eq!(h.tick(6101 * MS, None), Verdict::Wait);
         assert_eq!(h.now(6102 * MS), before);
         assert!(matches!(h.tick(6105 * MS, None), Verdict::Act { .. }));
-        assert!(h.fresh().silent_from(before).is_some());
+        assert!(h.fresh().silent_from(before) > before);
         assert_eq!(h.deaf_time(Deafness::Stall).amnesties, 1);
         assert_eq!(h.deaf_time(Deafness::Stall).deaf_us, 6001 * MS);
         assert!(h.now(6105 * MS) - before <= 6);
@@ -291,7 +302,7 @@ mod tests {
         for second in 0..10 {
             run_ticks(&mut h, second * 1000 + 304, second * 1000 + 1000);
         }
-        assert_eq!(h.fresh().silent_from(start), None);
+        assert_eq!(h.fresh().silent_from(start), start);
         let heard = h.now(10_000 * MS) - start;
         assert!((6_900..=7_100).contains(&heard), "{heard}");
     }
@@ -315,10 +326,43 @@ mod tests {
         for at in [100, 200, 300] {
             fresh.grant(at);
         }
-        assert_eq!(fresh.silent_from(50), Some(100));
-        assert_eq!(fresh.silent_from(100), Some(200));
-        assert_eq!(fresh.silent_from(299), Some(300));
-        assert_eq!(fresh.silent_from(300), None);
+        assert_eq!(fresh.silent_from(50), 100);
+        assert_eq!(fresh.silent_from(100), 200);
+        assert_eq!(fresh.silent_from(299), 300);
+        assert_eq!(fresh.silent_from(300), 300);
+        assert_eq!(fresh.silent_from(301), 301);
+    }
+
+    #[test]
+    fn nothing_before_a_promotion_counts() {
+        let mut h = hearing();
+        let joined = h.now(0);
+        run_ticks(&mut h, 4, 1000);
+        h.tick(5000 * MS, None);
+        run_ticks(&mut h, 5004, 9000);
+        // A replica heard of the member once, before that stall; its beats since then are unknown.
+        h.grant(Deafness::Promotion);
+        let promoted = h.now(9000 * MS);
+        assert_eq!(h.fresh().silent_from(joined), promoted);
+        assert_eq!(h.fresh().silent_from(promoted), promoted);
+        // A stall after that is one more, and again the first of its kind.
+        h.tick(19_000 * MS, None);
+        h.tick(19_004 * MS, None);
+        let stalled = h.fresh().silent_from(joined);
+        assert!(stalled > promoted, "{stalled} {promoted}");
+    }
+
+    #[test]
+    fn a_grant_between_two_ticks_does_not_hasten_the_clock() {
+        let mut h = hearing();
+        run_ticks(&mut h, 4, 1000);
+        let before = h.now(1200 * MS);
+        h.grant(Deafness::Settings);
+        let granted = h.now(1200 * MS);
+        assert_eq!(granted, before + 1);
+        assert_eq!(h.now(1240 * MS), granted + 40);
+        h.tick(1241 * MS, None);
+        assert_eq!(h.now(1300 * MS), granted + 100);
     }
 
     #[test]

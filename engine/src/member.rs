@@ -139,8 +139,8 @@ pub struct Rules<'a> {
     pub max_sessions: usize,
     /// Fresh timeouts of the node.
     pub node_fresh: &'a FreshPoints,
-    /// Fresh timeouts of the room.
-    pub room_fresh: &'a FreshPoints,
+    /// Moment of the room's own last fresh timeout for everybody.
+    pub room_fresh: HeardMs,
     /// Memory is short: nothing may grow.
     pub oom: bool,
 }
@@ -154,18 +154,21 @@ impl Rules<'_> {
         u64::from(session.grace.unwrap_or(self.grace))
     }
 
-    /// The moment from which the silence of somebody heard last at `last` counts: the first fresh timeout after it.
+    /// The moment from which the silence of somebody heard last at `last` counts.
     fn silent_from(&self, last: HeardMs) -> HeardMs {
-        match (self.node_fresh.silent_from(last), self.room_fresh.silent_from(last)) {
-            (None, None) => last,
-            (Some(one), None) | (None, Some(one)) => one,
-            (Some(node), Some(room)) => node.min(room),
-        }
+        self.node_fresh.silent_from(last.max(self.room_fresh))
     }
 
     /// When a live session is lost.
     pub fn lost_at(&self, session: &Session) -> HeardMs {
         self.silent_from(session.last) + self.timeout_of(session)
+    }
+
+    /// When a session that is waited for was lost: fresh timeouts since then played no part.
+    fn was_lost_at(&self, session: &Session) -> HeardMs {
+        let by_silence = session.last + self.timeout_of(session);
+        let lost_at = if self.silent_from(session.last) > by_silence { by_silence } else { self.lost_at(session) };
+        session.soft.map_or(lost_at, |soft| soft.min(lost_at))
     }
 
     /// When a session that stays silent is gone.
@@ -260,6 +263,12 @@ impl Member {
     /// Whether `session` has said goodbye and that still counts.
     pub fn is_buried(&self, session: &[u8], now: HeardMs) -> bool {
         self.burials.iter().any(|burial| burial.id == session && burial.until() > now)
+    }
+
+    /// How long ago `session` beat last, in ms; of one that goes on, and has not said that it would leave.
+    pub fn interval(&self, session: &[u8], now: HeardMs) -> Option<u64> {
+        let session = self.sessions.iter().find(|other| other.id == session && other.soft.is_none())?;
+        Some(now.saturating_sub(session.last))
     }
 
     /// When to look again: the next moment at which anything changes by silence alone.
@@ -413,11 +422,12 @@ impl Member {
     pub fn look(&mut self, until: HeardMs, rules: &Rules<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let before = self.shown_owned();
+        // Who is lost first, then who is gone: what is shown then is chosen among those still live.
+        for session in &mut self.sessions {
+            session.waiting |= rules.lost_at(session) <= until;
+        }
         let mut index = 0;
-        while let Some(session) = self.sessions.get_mut(index) {
-            if !session.waiting && rules.lost_at(session) <= until {
-                session.waiting = true;
-            }
+        while let Some(session) = self.sessions.get(index) {
             let gone_at = rules.gone_at(session);
             if session.waiting && gone_at <= until {
                 outcome.due = outcome.due.max(gone_at);
@@ -431,9 +441,13 @@ impl Member {
         }
         let kept = self.burials.len();
         self.burials.retain(|burial| burial.until() > until);
-        if self.left.is_some_and(|left| left.at + u64::from(rules.recent) <= until) {
+        if let Some(left) = self.left.filter(|left| left.at + u64::from(rules.recent) <= until) {
             self.left = None;
             outcome.replicate = true;
+            if left.shown && !self.is_present() && !self.is_visible() && rules.share > Share::Nobody {
+                // It hid, and went later: for the others the trace has faded, its choice to hide is kept on.
+                self.leave_traces(rules, false);
+            }
         }
         outcome.replicate |= kept != self.burials.len();
         self.settle(Reason::Timeout, rules, &before, &mut outcome);
@@ -519,7 +533,7 @@ impl Member {
             .iter()
             .enumerate()
             .filter(|(_, session)| session.waiting)
-            .min_by_key(|(_, session)| session.soft.unwrap_or_else(|| rules.lost_at(session)))
+            .min_by_key(|(_, session)| rules.was_lost_at(session))
             .map(|(index, _)| Some(index))
             .ok_or(Refusal::TooManySessions { max: rules.max_sessions })
     }

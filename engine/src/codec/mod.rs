@@ -216,7 +216,7 @@ fn read(payload: &[u8], now: HeardMs) -> Option<Payload<'_>> {
         return None;
     }
     let epoch = from.u64()?;
-    let seq = from.varint()?;
+    let seq = read_seq(&mut from)?;
     let mut entries = Vec::new();
     while !from.is_empty() {
         entries.push(read_entry(&mut from, now)?);
@@ -264,10 +264,15 @@ fn read_subject<'a>(from: &mut Reader<'a>) -> Option<(Change, u64, &'a [u8])> {
         4 => Change::Update,
         _ => return None,
     };
-    let seq = if change == Change::None { 0 } else { from.varint()? };
+    let seq = if change == Change::None { 0 } else { read_seq(from)? };
     let len = usize::from(from.u8()?) + 1;
     debug_assert!(len <= MAX_MEMBER_ID);
     Some((change, seq, from.take(len)?))
+}
+
+/// Far below the end, so that going on from it never overflows, also as the signed number of a reply.
+fn read_seq(from: &mut Reader<'_>) -> Option<u64> {
+    from.varint().filter(|&seq| seq < 1 << 62)
 }
 
 fn read_share(code: u8) -> Option<Share> {

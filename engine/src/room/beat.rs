@@ -27,7 +27,7 @@ impl Room {
     pub fn renew(&mut self, id: &[u8], session: &[u8], now: HeardMs, today: Day) -> bool {
         let Some(slot) = self.table.find(id) else { return false };
         let Some(record) = self.table.record(slot) else { return false };
-        if record.flags & PHASE_BITS != ONLINE || record.day != today.number() {
+        if record.flags & PHASE_BITS != ONLINE || record.day != today.number() || self.recheck.is_some() {
             return false;
         }
         let low = now as u32;
@@ -70,6 +70,7 @@ impl Room {
         if !member.is_present() {
             self.admit(env)?;
         }
+        let interval = member.interval(session, env.now);
         let before = Tally::of(&member);
         let outcome = match member.beat(session, attributes, &self.rules(env), env.unix_ms)? {
             Beaten::Refused => return Ok(Beat::Refused),
@@ -81,6 +82,9 @@ impl Room {
         };
         self.commit(env, slot, before, &member, outcome, fx);
         self.count_day(env, slot, id, fx);
+        if let Some(interval) = interval {
+            self.advice.observe(u32::try_from(interval).unwrap_or(u32::MAX));
+        }
         Ok(if outcome.change == Change::Online { Beat::Online } else { Beat::Renewed })
     }
 
@@ -100,10 +104,11 @@ impl Room {
     fn count_day(&mut self, env: &Env<'_>, slot: u32, id: &[u8], fx: &mut Effects) {
         let keep = self.uniques_days(env);
         let Some(record) = self.table.record_mut(slot) else { return };
-        if record.day == env.today.number() {
+        if record.day == env.today.number() && self.recheck.is_none() {
             return;
         }
         record.day = env.today.number();
+        self.uncounted = keep == 0;
         if keep == 0 {
             return;
         }

@@ -59,9 +59,12 @@ pub struct Room {
     nonce: u64,
     own: Option<Box<RoomSettings>>,
     uniques: Uniques,
-    fresh: FreshPoints,
-    /// Where to go on with giving every member a new due moment, after a change of timeouts.
+    /// Everybody in the room counts as heard at this moment at least: see [`Rules::room_fresh`].
+    fresh: HeardMs,
+    /// Where to go on with giving every member a new due moment, after a change of settings.
     recheck: Option<u32>,
+    /// No uniques were kept when last looked.
+    uncounted: bool,
     generation: u32,
     advice: Advice,
 }
@@ -123,8 +126,9 @@ impl Room {
             nonce,
             own: None,
             uniques: Uniques::default(),
-            fresh: FreshPoints::default(),
+            fresh: 0,
             recheck: None,
+            uncounted: false,
             generation: env.generation,
             advice: Advice::default(),
         }
@@ -165,7 +169,6 @@ impl Room {
             + self.table.memory()
             + self.wheel.memory()
             + self.uniques.memory()
-            + self.fresh.memory()
             + self.own.as_ref().map_or(0, |_| size_of::<RoomSettings>())
     }
 
@@ -186,7 +189,7 @@ impl Room {
             share: own.and_then(|own| own.share).unwrap_or(config.share),
             max_sessions: usize::from(config.max_sessions),
             node_fresh: env.fresh,
-            room_fresh: &self.fresh,
+            room_fresh: self.fresh,
             oom: env.oom,
         }
     }

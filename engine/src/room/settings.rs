@@ -26,30 +26,29 @@ impl Room {
     }
 
     fn change_settings(&mut self, env: &Env<'_>, change: &SettingsChange, fx: &mut Effects) {
-        let before = {
-            let rules = self.rules(env);
-            (rules.timeout, rules.grace, rules.recent)
+        let numbers = |room: &Self| {
+            let rules = room.rules(env);
+            ((rules.timeout, rules.grace), rules.recent)
         };
+        let before = numbers(self);
         let own = self.own.get_or_insert_default();
         change.apply(own);
         fx.log.settings(Some(own));
         fx.visible = true;
-        let rules = self.rules(env);
-        if (rules.timeout, rules.grace, rules.recent) != before {
+        let after = numbers(self);
+        if after.0 != before.0 {
             // No change of a number makes anyone leave: everybody gets a fresh timeout.
-            self.fresh.grant(env.now);
+            self.fresh = env.now;
+        }
+        if after != before {
             self.recheck();
         }
         self.drop_old_days(env, fx);
     }
 
-    /// The room could not be heard (its slot was not served here): a fresh timeout for everybody in it. Repeated while
-    /// that goes on, it is still one.
-    pub fn unheard(&mut self, env: &Env<'_>, goes_on: bool) {
-        if goes_on {
-            self.fresh.extend(env.now);
-        } else {
-            self.fresh.grant(env.now);
-        }
+    /// The room could not be heard until now (its slot was not served here): a fresh timeout for everybody in it, also
+    /// for those who have had one before. Nothing is to be told apart by whether that goes on: repeated, it is one.
+    pub fn unheard(&mut self, env: &Env<'_>, _goes_on: bool) {
+        self.fresh = env.now;
     }
 }

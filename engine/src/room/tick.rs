@@ -4,6 +4,10 @@ use super::{phase_in, Env, Room, Tally};
 use crate::effects::Effects;
 use crate::hearing::{widen, HeardMs};
 use crate::member::{Change, Phase, Session};
+use crate::uniques::Day;
+
+/// Members that get a new due moment in a step before it turns to those who are due.
+const RECHECKS_FIRST: usize = 64;
 
 impl Room {
     /// A lower bound of the next moment at which [`Room::tick`] has anything to do.
@@ -16,17 +20,26 @@ impl Room {
 
     /// Processes what is due up to `until`, in due order, as long as `more` allows. Returns whether all of it was done.
     pub fn tick(&mut self, env: &Env<'_>, until: HeardMs, fx: &mut Effects, more: &mut dyn FnMut() -> bool) -> bool {
-        if !self.go_on_rechecking(env, more) {
+        // New due moments first, so that all is in order; but in a large room nobody's going waits for all of them.
+        if !self.go_on_rechecking(env, RECHECKS_FIRST, more) {
             return false;
         }
-        while self.wheel.next_due().is_some_and(|due| due <= until) {
-            if !more() {
+        loop {
+            while self.wheel.next_due().is_some_and(|due| due <= until) {
+                if !more() {
+                    return false;
+                }
+                let Some(slot) = self.wheel.pop(&mut self.table, until) else { break };
+                // Not up to `until`: what comes later must not overtake what is due for others before.
+                self.look(env, self.wheel.now().min(until), slot, fx);
+            }
+            if self.recheck.is_none() {
+                return true;
+            }
+            if !self.go_on_rechecking(env, usize::MAX, more) {
                 return false;
             }
-            let Some(slot) = self.wheel.pop(&mut self.table, until) else { break };
-            self.look(env, until, slot, fx);
         }
-        true
     }
 
     /// Looks at a member whose moment may have come. Most have beaten since and are only given a new moment.
@@ -58,19 +71,25 @@ impl Room {
         })
     }
 
-    /// After a change of timeouts every member gets a new due moment, a few at a time.
+    /// After a change of settings every member gets a new due moment, a few at a time, and is counted anew on its next
+    /// beat: it may have beaten today while no uniques were kept.
     pub(super) fn recheck(&mut self) {
         self.recheck = (!self.table.is_empty()).then_some(0);
     }
 
-    fn go_on_rechecking(&mut self, env: &Env<'_>, more: &mut dyn FnMut() -> bool) -> bool {
-        while let Some(from) = self.recheck {
+    /// Up to `most` members. Returns whether `more` allowed them all.
+    fn go_on_rechecking(&mut self, env: &Env<'_>, most: usize, more: &mut dyn FnMut() -> bool) -> bool {
+        for _ in 0..most {
+            let Some(from) = self.recheck else { break };
             let Some(slot) = self.table.next_occupied(from) else {
                 self.recheck = None;
                 break;
             };
             if !more() {
                 return false;
+            }
+            if let Some(record) = self.table.record_mut(slot) {
+                record.day = Day::MIN.number();
             }
             let due = self.load(slot, env.now).and_then(|member| member.next_due(&self.rules(env)));
             if let Some(due) = due {
@@ -92,6 +111,9 @@ impl Room {
 
     pub(super) fn drop_old_days(&mut self, env: &Env<'_>, fx: &mut Effects) {
         let keep = self.uniques_days(env);
+        if std::mem::replace(&mut self.uncounted, keep == 0) && keep > 0 {
+            self.recheck();
+        }
         if self.uniques.retain(env.today, keep) {
             fx.visible = true;
             fx.log.forget_days(env.today, keep);

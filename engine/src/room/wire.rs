@@ -4,7 +4,6 @@ use super::{Env, Room, Tally};
 use crate::codec::member::{self as form, Moments};
 use crate::codec::{self, Damage, Entry, Log};
 use crate::effects::{Effects, Notice};
-use crate::hearing::FreshPoints;
 use crate::member::{Change, Member};
 use crate::table::HashKeys;
 
@@ -120,10 +119,9 @@ impl Room {
         Ok(room)
     }
 
-    /// Last beats are unknown: one fresh timeout for everybody, and no earlier one counts.
+    /// Last beats are unknown: one fresh timeout for everybody.
     pub fn hear_afresh(&mut self, env: &Env<'_>) {
-        self.fresh = FreshPoints::default();
-        self.fresh.grant(env.now);
+        self.fresh = env.now;
         self.generation = env.generation;
         self.recheck();
     }
