@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion};
+use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
 use presence_engine::table::{HashKeys, Table};
 
 /// Twelve bytes, all different, in an order that neither the hash nor the slots follow.
@@ -26,6 +26,20 @@ fn find(criterion: &mut Criterion) {
                 table.find(&id12(black_box((number >> 32) % size))).unwrap()
             });
         });
+        // The same in batches, as gateways send them; the time is that of a whole batch.
+        group.throughput(Throughput::Elements(256));
+        group.bench_function(BenchmarkId::new("batch_of_256", size), |bencher| {
+            bencher.iter(|| {
+                let ids = [(); 256].map(|()| {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    id12(black_box((number >> 32) % size))
+                });
+                let hashes = ids.map(|id| table.hash(&id));
+                table.warm(&hashes);
+                ids.iter().zip(hashes).filter(|(id, hash)| table.find_hashed(*hash, *id).is_some()).count()
+            });
+        });
+        group.throughput(Throughput::Elements(1));
         group.bench_function(BenchmarkId::new("absent", size), |bencher| {
             bencher.iter(|| {
                 number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -327,6 +327,28 @@ fn chosen_collisions_do_not_blow_up_the_index() {
     assert!(honest.iter().all(|id| table.find(id).is_some()));
 }
 
+/// Warming up is for the caches only: found and absent ids, few and many, small tables and large ones.
+#[test]
+fn warming_up_changes_nothing() {
+    let mut table = Table::new(KEYS);
+    for size in [0, 3, 500, 30_000] {
+        for number in table.len() as u64..size {
+            table.insert(&id12(number)).unwrap();
+        }
+        let memory = table.memory();
+        for batch in [0, 1, 64, 1_000] {
+            let ids: Vec<[u8; 12]> = (0..batch).map(|number| id12(number * 61)).collect();
+            let hashes: Vec<u64> = ids.iter().map(|id| table.hash(id)).collect();
+            table.warm(&hashes);
+            for (number, (id, &hash)) in ids.iter().zip(&hashes).enumerate() {
+                assert_eq!(table.find_hashed(hash, id), table.find(id));
+                assert_eq!(table.find(id).is_some(), (number as u64) * 61 < size);
+            }
+        }
+        assert_eq!((table.len() as u64, table.memory()), (size, memory));
+    }
+}
+
 #[test]
 fn bounds() {
     let mut table = Table::new(KEYS);

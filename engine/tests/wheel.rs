@@ -152,7 +152,7 @@ fn start() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// Everything comes out once, never early, not late, in due order, however far a step goes.
     #[test]
