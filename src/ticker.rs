@@ -229,7 +229,7 @@ fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr
         // SAFETY: the key stays open and nothing else runs until the reference is gone.
         let value = unsafe { value_in(value) };
         if value.id == id {
-            node::with(|node| value.room.unheard(&node.env(flags), before));
+            node::with(|node| value.room.unheard(&node.env(flags)));
         }
     }
     if !served {

@@ -47,8 +47,8 @@ impl Room {
     }
 
     /// The room could not be heard until now (its slot was not served here): a fresh timeout for everybody in it, also
-    /// for those who have had one before. Nothing is to be told apart by whether that goes on: repeated, it is one.
-    pub fn unheard(&mut self, env: &Env<'_>, _goes_on: bool) {
+    /// for those who have had one before.
+    pub fn unheard(&mut self, env: &Env<'_>) {
         self.fresh = env.now;
     }
 }

@@ -261,7 +261,7 @@ impl Driver {
 
     /// The room's slot was not served until now.
     pub fn unheard(&mut self) {
-        self.room.unheard(&env!(self, Some(TERM)), false);
+        self.room.unheard(&env!(self, Some(TERM)));
     }
 
     /// A fresh timeout for everybody whatever was before, as at a promotion or with CONFIG SET.
