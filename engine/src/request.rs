@@ -253,7 +253,7 @@ impl<'a, A: Args + ?Sized> BatchRequest<'a, A> {
     }
 
     /// Member and session of each item.
-    pub fn items(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a, '_, A> {
+    pub fn items(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a, '_, A> {
         (self.first..self.args.count()).step_by(self.width()).map(|at| {
             let member = self.args.get(at).unwrap_or_default();
             let session = if self.sessions { self.args.get(at + 1).unwrap_or_default() } else { &[] };

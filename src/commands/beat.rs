@@ -120,6 +120,9 @@ pub(crate) static MBEAT: Command = Command {
     entry: entry!(mbeat),
 };
 
+/// Items whose members are looked up together.
+const GROUP: usize = 256;
+
 /// Reply of an item for which there was no room.
 const NO_PLACE: i64 = -2;
 
@@ -129,16 +132,26 @@ fn mbeat(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
     let mut each = Vec::with_capacity(if batch.each { batch.len() } else { 0 });
     let online = write(ctx, name, Missing::AutoCreate, Spread::Payload, |room, env, effects| {
         let mut online = 0;
-        for (member, session) in batch.items() {
-            let reply = if room.renew(member, session, env.now, env.today) {
-                effects.stats.beats += 1;
-                0
-            } else {
-                take(room, env, member, session, &Attributes::default(), effects).map_or(NO_PLACE, code)
-            };
-            online += i64::from(reply == 1);
-            if batch.each {
-                each.push(reply);
+        let mut items = batch.items();
+        let mut hashes = Vec::with_capacity(batch.len().min(GROUP));
+        loop {
+            hashes.clear();
+            hashes.extend(items.clone().take(GROUP).map(|(member, _)| room.hash(member)));
+            if hashes.is_empty() {
+                break;
+            }
+            room.warm(&hashes);
+            for (&hash, (member, session)) in hashes.iter().zip(items.by_ref()) {
+                let reply = if room.renew_hashed(hash, member, session, env.now, env.today) {
+                    effects.stats.beats += 1;
+                    0
+                } else {
+                    take(room, env, member, session, &Attributes::default(), effects).map_or(NO_PLACE, code)
+                };
+                online += i64::from(reply == 1);
+                if batch.each {
+                    each.push(reply);
+                }
             }
         }
         Ok(online)

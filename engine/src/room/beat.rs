@@ -25,7 +25,30 @@ impl Room {
     /// it is one store and no effect. Returns whether this was such a beat; if not, nothing has happened.
     #[inline]
     pub fn renew(&mut self, id: &[u8], session: &[u8], now: HeardMs, today: Day) -> bool {
-        let Some(slot) = self.table.find(id) else { return false };
+        self.table.find(id).is_some_and(|slot| self.renew_at(slot, session, now, today))
+    }
+
+    /// As [`Room::renew`], of the member whose id has this [`Room::hash`].
+    #[inline]
+    pub fn renew_hashed(&mut self, hash: u64, id: &[u8], session: &[u8], now: HeardMs, today: Day) -> bool {
+        self.table.find_hashed(hash, id).is_some_and(|slot| self.renew_at(slot, session, now, today))
+    }
+
+    /// The hash of an id: what a batch computes first, for all of its members.
+    #[inline]
+    pub fn hash(&self, id: &[u8]) -> u64 {
+        self.table.hash(id)
+    }
+
+    /// Brings what renewals of the members with these hashes will read into the processor's caches, for all of them
+    /// together rather than one after another: in a large room most of a beat's time is that wait. A few hundred at a
+    /// time. Changes nothing.
+    pub fn warm(&self, hashes: &[u64]) {
+        self.table.warm(hashes);
+    }
+
+    #[inline]
+    fn renew_at(&mut self, slot: u32, session: &[u8], now: HeardMs, today: Day) -> bool {
         let Some(record) = self.table.record(slot) else { return false };
         if record.flags & PHASE_BITS != ONLINE || record.day != today.number() || self.recheck.is_some() {
             return false;
