@@ -132,6 +132,10 @@ fn load(io: Io<'_>, encoding: c_int) -> Result<*mut c_void, String> {
         }
         reading.apply(flags, &payload)?;
     }
+    if reading.room.is_disposable() && !flags.is_loading() {
+        // By RESTORE: nothing would ever remove such a key. A file is taken as it is.
+        return Err("it holds nothing".to_owned());
+    }
     Ok(reading.finish(flags, Hint { db: io.db(), key: io.key().map(Str::as_bytes).unwrap_or_default().into() }))
 }
 
