@@ -20,6 +20,7 @@ build: ## the module: target/release/libpresence.so
 test: ## the engine's tests, then the integration tests on the oldest and the newest server (T=… to pytest)
 	@scripts/install.sh test
 	cargo test -p presence-engine
+	cargo build --features inject-panics
 	cargo build --release
 	$(PYTEST) $(T)
 

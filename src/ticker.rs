@@ -15,6 +15,7 @@ use crate::registry::{Hint, RoomId};
 use crate::room_type::{Value, ROOM};
 use crate::sys::context::{avoid_replica_traffic, monotonic_us, Flags};
 use crate::sys::event::Timer;
+use crate::sys::guard::guarded;
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::log::{log, Level};
 use crate::sys::{Ctx, OwnedStr};
@@ -32,6 +33,9 @@ const STEP: usize = 256;
 const ADVISE_EVERY_US: u64 = 60 * 60 * 1_000_000;
 /// How soon a room that cannot be heard is looked at again, in ms.
 const FROZEN_RETRY_MS: u64 = 100;
+
+/// How soon a room in which a fault of this module showed is tried again, in ms.
+const ABANDONED_RETRY_MS: u64 = 1_000;
 
 /// Starts the timer.
 pub(crate) fn start(ctx: Ctx<'_>) {
@@ -184,11 +188,17 @@ fn process(ctx: Ctx<'_>, flags: Flags, now: HeardMs, until: HeardMs, budget: &mu
     while budget.more_now() {
         let Some((id, hint)) = node::with(|node| node.registry.pop_due(until)) else { break };
         let key = OwnedStr::new(&hint.key);
-        if !is_served(ctx, flags, id, &hint, &key, now) {
-            continue;
+        let done = guarded("what silence brought about in a room", false, || {
+            // A room with more to do than one step holds comes up again at once, behind others that are due as long.
+            if is_served(ctx, flags, id, &hint, &key, now) {
+                step(ctx, flags, id, &hint, &key, Step::Due(until), budget);
+            }
+            true
+        });
+        if !done {
+            // Off the list and not put back: it must not stay as it is for ever, nor keep the others waiting.
+            node::with(|node| node.registry.postpone(id, now + ABANDONED_RETRY_MS));
         }
-        // A room with more to do than one step holds comes up again at once, behind others that are due as long.
-        step(ctx, flags, id, &hint, &key, Step::Due(until), budget);
     }
     node::with(|node| {
         node.ticks.overdue_since = node.registry.next_due().filter(|&due| due <= until).map(|due| match due {

@@ -49,3 +49,25 @@ fn probe(ctx: Ctx<'_>, _args: Args<'_>) -> Result<(), Refusal> {
     ctx.reply().simple(c"OK");
     Ok(())
 }
+
+/// Has the next entry from the server whose name contains an argument panic.
+#[cfg(feature = "inject-panics")]
+pub(crate) static PANIC: Command = Command {
+    name: c"PRESENCE.PANIC",
+    flags: c"write admin",
+    arity: 2,
+    keys: &[],
+    summary: c"For the tests of this module only",
+    complexity: c"O(1)",
+    since: c"1.0.0",
+    args: &[Arg::string(c"what")],
+    categories: c"",
+    entry: entry!(ask_for_panic),
+};
+
+#[cfg(feature = "inject-panics")]
+fn ask_for_panic(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    crate::sys::guard::injected::ask(args.get(1).unwrap_or_default());
+    ctx.reply().simple(c"OK");
+    Ok(())
+}

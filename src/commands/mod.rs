@@ -33,6 +33,8 @@ pub(crate) static ALL: &[&Command] = &[
     &room::INFO,
     &internal::APPLY,
     &internal::PROBE,
+    #[cfg(feature = "inject-panics")]
+    &internal::PANIC,
 ];
 
 const SHARE_WORDS: &[Arg] =

@@ -18,6 +18,11 @@ pub(crate) fn panics() -> u64 {
 /// The panic hook has then logged the reason and the place already; a second line names `what` was abandoned.
 #[inline]
 pub(crate) fn guarded<R>(what: &'static str, fallback: R, f: impl FnOnce() -> R) -> R {
+    let f = || {
+        #[cfg(feature = "inject-panics")]
+        injected::panic_if_asked(what);
+        f()
+    };
     // What `f` may leave half done is its caller's concern; this keeps the server alive and says so.
     match panic::catch_unwind(AssertUnwindSafe(f)) {
         Ok(answer) => answer,
@@ -52,5 +57,33 @@ fn report(info: &PanicHookInfo<'_>) {
     match info.location() {
         Some(place) => log(Level::Warning, format_args!("panic: {message} @ {place}")),
         None => log(Level::Warning, format_args!("panic: {message}")),
+    }
+}
+
+/// Panics on demand, to prove that none of them ends the server. Not in a build that anybody is given.
+#[cfg(feature = "inject-panics")]
+pub(crate) mod injected {
+    use std::sync::{Mutex, PoisonError};
+
+    static NEXT: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+    /// Has the next entry whose name contains `what` panic.
+    pub(crate) fn ask(what: &[u8]) {
+        *NEXT.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_vec());
+    }
+
+    #[expect(clippy::panic, reason = "that is what it is for")]
+    pub(super) fn panic_if_asked(what: &str) {
+        let asked = {
+            let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+            let asked = next.as_ref().is_some_and(|next| what.as_bytes().windows(next.len()).any(|part| part == next));
+            if asked {
+                *next = None;
+            }
+            asked
+        };
+        if asked {
+            panic!("injected");
+        }
     }
 }

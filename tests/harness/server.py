@@ -48,7 +48,7 @@ class Server:
     def __init__(
         self,
         kind: str = "redis-7.0",
-        module: bool = True,
+        module: bool | Path = True,
         args: Sequence[Any] = (),
         config: Mapping[str, Any] | None = None,
         dir: str | os.PathLike[str] | None = None,
@@ -56,7 +56,7 @@ class Server:
     ):
         self.kind = kind
         self.binary = KINDS[kind]
-        self.module = module
+        self.module = MODULE if module is True else module
         self.args = [str(a) for a in args]
         self.config: dict[str, Any] = DEFAULTS | {k.replace("_", "-"): v for k, v in (config or {}).items()}
         # A unix socket's path is limited to 107 bytes, so it gets a short folder of its own.
@@ -208,13 +208,13 @@ class Server:
     def _require_files(self) -> None:
         if not self.binary.exists():
             raise RuntimeError(f"{self.kind}: {self.binary} is missing; `scripts/install.sh test` brings it")
-        if self.module and not MODULE.exists():
-            raise RuntimeError(f"{MODULE} is missing; `make build` makes it")
+        if self.module and not self.module.exists():
+            raise RuntimeError(f"{self.module} is missing; `make build` makes it")
 
     def _write_conf(self) -> None:
         lines = [f"port {self.port}", f"unixsocket {self.socket}", "bind 127.0.0.1", f"dir {self.dir.resolve()}"]
         if self.module:
-            lines.append(" ".join(["loadmodule", str(MODULE.resolve()), *map(quote, self.args)]))
+            lines.append(" ".join(["loadmodule", str(self.module.resolve()), *map(quote, self.args)]))
         if self.config.get("cluster-enabled") == "yes":
             lines.append(f"cluster-port {free_port()}")
         for name, value in self.config.items():
