@@ -195,11 +195,15 @@ impl Hearing {
             return Verdict::Wait;
         }
         if let Some((cause, us)) = self.episode.take() {
-            // This tick came on time, so what had queued up has been processed.
-            if us >= AMNESTY_US {
+            // This tick came on time, so what had queued up has been processed. When since the tick before the server
+            // could hear again is not known: none of that counts as silence, and the fresh timeout begins now.
+            self.total(cause).deaf_us += elapsed;
+            self.anchor_us = mono_us;
+            if us + elapsed >= AMNESTY_US {
                 let at = self.fresh_moment(cause);
                 self.fresh.grant(at);
             }
+            return Verdict::Act { now: self.given_us / 1000, until: before / 1000 };
         }
         self.anchor_us = mono_us;
         self.anchor_heard_us = before + elapsed;
@@ -291,7 +295,7 @@ mod tests {
         assert!(matches!(h.tick(6105 * MS, None), Verdict::Act { .. }));
         assert!(h.fresh().silent_from(before) > before);
         assert_eq!(h.deaf_time(Deafness::Stall).amnesties, 1);
-        assert_eq!(h.deaf_time(Deafness::Stall).deaf_us, 6001 * MS);
+        assert_eq!(h.deaf_time(Deafness::Stall).deaf_us, 6005 * MS);
         assert!(h.now(6105 * MS) - before <= 6);
     }
 
@@ -316,8 +320,11 @@ mod tests {
             assert_eq!(h.tick(ms * MS, Some(Deafness::Paused)), Verdict::Wait);
         }
         assert_eq!(h.now(2000 * MS), before);
-        assert!(matches!(h.tick(2000 * MS, None), Verdict::Act { .. }));
+        // Ticks may be slow: nothing since the last deaf one counts.
+        assert!(matches!(h.tick(2046 * MS, None), Verdict::Act { .. }));
         assert_eq!(h.deaf_time(Deafness::Paused).amnesties, 1);
+        assert_eq!(h.fresh().silent_from(before), before + 1);
+        assert_eq!(h.now(2056 * MS), before + 11);
     }
 
     #[test]
