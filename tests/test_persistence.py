@@ -170,7 +170,7 @@ def test_settings_and_members_survive_every_way_of_moving(server, client, watche
 def test_large_rooms_are_freed_on_other_threads_while_the_tick_runs(server, client, watcher):
     for lazy in ("lazyfree-lazy-user-del", "lazyfree-lazy-user-flush", "lazyfree-lazy-server-del"):
         client("CONFIG", "SET", lazy, "yes")
-    for round in range(20):
+    for round in range(8):
         client("PRESENCE.MBEAT", "r", "MEMBERS", *range(4096)), client("PRESENCE.MBEAT", "r", "MEMBERS", *range(4096, 8192))
         client("PRESENCE.BEAT", "small", "asha")
         [
