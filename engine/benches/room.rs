@@ -1,6 +1,8 @@
 //! What does a beat cost? A renewal, plain and with a session, beside the bare minimum that any implementation pays: a
 //! lookup in a hash map and a store. Then a join, and a going by silence.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that fails may panic")]
+
 use std::collections::HashMap;
 use std::hint::black_box;
 

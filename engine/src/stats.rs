@@ -1,24 +1,30 @@
 //! Figures of a node since its start.
 
-/// How late goings by timeout were announced, in ms of heard time: exact to 255 ms, above that only the greatest.
+/// How late goings by timeout were announced, in ms of heard time: exact below 64 ms, above that within an eighth.
 #[derive(Clone, Debug)]
 pub struct Lateness {
-    counts: [u64; 256],
+    counts: [u64; BUCKETS],
     total: u64,
     max: u64,
 }
 
+/// Below this, a bucket a millisecond.
+const EXACT: u64 = 64;
+/// Above it, so many buckets for each doubling.
+const PER_DOUBLING: u64 = 8;
+/// Up to 64 ms times 2^20, most of a day.
+const BUCKETS: usize = (EXACT + 20 * PER_DOUBLING) as usize;
+
 impl Default for Lateness {
     fn default() -> Self {
-        Self { counts: [0; 256], total: 0, max: 0 }
+        Self { counts: [0; BUCKETS], total: 0, max: 0 }
     }
 }
 
 impl Lateness {
     /// Takes one in.
     pub fn add(&mut self, ms: u64) {
-        let index = usize::try_from(ms).unwrap_or(usize::MAX).min(self.counts.len() - 1);
-        if let Some(count) = self.counts.get_mut(index) {
+        if let Some(count) = self.counts.get_mut(Self::bucket(ms)) {
             *count += 1;
         }
         self.total += 1;
@@ -29,10 +35,10 @@ impl Lateness {
     pub fn percentile(&self, permille: u64) -> u64 {
         let wanted = self.total * permille / 1000;
         let mut seen = 0;
-        for (ms, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen > wanted || (seen == self.total && seen > 0) {
-                return if ms + 1 == self.counts.len() { self.max } else { ms as u64 };
+                return Self::greatest(bucket).min(self.max);
             }
         }
         0
@@ -41,6 +47,23 @@ impl Lateness {
     /// The greatest, in ms.
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    fn bucket(ms: u64) -> usize {
+        if ms < EXACT {
+            return ms as usize;
+        }
+        let doubling = u64::from(ms.ilog2() - EXACT.ilog2());
+        let part = (ms >> (doubling + u64::from((EXACT / PER_DOUBLING).ilog2()))) - PER_DOUBLING;
+        ((EXACT + doubling * PER_DOUBLING + part) as usize).min(BUCKETS - 1)
+    }
+
+    /// The greatest ms that falls into a bucket.
+    fn greatest(bucket: usize) -> u64 {
+        let bucket = bucket as u64;
+        let Some(above) = bucket.checked_sub(EXACT) else { return bucket };
+        let (doubling, part) = (above / PER_DOUBLING, above % PER_DOUBLING);
+        ((PER_DOUBLING + part + 1) << (doubling + u64::from((EXACT / PER_DOUBLING).ilog2()))) - 1
     }
 }
 
@@ -95,5 +118,15 @@ mod tests {
         lateness.add(5_000);
         assert_eq!(lateness.max(), 5_000);
         assert_eq!(lateness.percentile(1000), 5_000);
+    }
+
+    #[test]
+    fn a_bucket_is_as_wide_as_an_eighth() {
+        for ms in (0..70_000).chain([1 << 20, (1 << 26) - 1]) {
+            let greatest = Lateness::greatest(Lateness::bucket(ms));
+            assert!((ms..=ms + ms / 8).contains(&greatest), "{ms} {greatest}");
+            assert!(ms == 0 || Lateness::bucket(ms - 1) <= Lateness::bucket(ms));
+        }
+        assert_eq!(Lateness::bucket(u64::MAX), BUCKETS - 1);
     }
 }

@@ -266,6 +266,19 @@ fn f72_sessions_have_a_limit_and_those_lost_make_place() {
 }
 
 #[test]
+fn who_makes_place_shows_nothing_any_more() {
+    let mut d = Driver::field();
+    d.config.max_sessions = 2;
+    d.status("u", "s1", "first");
+    d.status("u", "s2", "second");
+    d.bye("u", Some("s2"), true);
+    d.news();
+    assert_eq!(d.beat("u", "s3"), 0);
+    assert_eq!((d.shown("u").unwrap().0, d.news()), ("first".to_owned(), vec!["update(u)@0".to_owned()]));
+    d.check_copies();
+}
+
+#[test]
 fn burials_have_a_limit_of_their_own_and_the_oldest_makes_place() {
     let mut d = Driver::field();
     d.config.max_sessions = 3;

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Driver, START};
 use presence_engine::member::Attributes;
-use presence_engine::room::FriendState;
+use presence_engine::room::{FriendState, Room};
 use presence_engine::settings::{NodeConfig, SettingsChange, Share};
 
 /// Only what is numbered: what watchers are told.
@@ -197,6 +197,26 @@ fn a_promotion_takes_nobody_offline_whatever_the_replica_went_through() {
 }
 
 #[test]
+fn whoever_was_loaded_has_one_fresh_timeout_and_after_soft_the_grace() {
+    let mut d = Driver::field();
+    for member in ["u", "waits", "soft"] {
+        d.beat(member, "s1");
+    }
+    d.go(390);
+    d.beat("u", "s1");
+    d.bye("soft", None, true);
+    d.go(600);
+    let payloads = common::saved(&d.room, Some(1), d.now);
+    d.room = Room::load_from(common::KEYS, 3, &d.env(), payloads.iter().map(Vec::as_slice)).unwrap();
+    d.replica = None;
+    d.news();
+    d.go(5_000);
+    let mut news = told(&mut d);
+    news.sort();
+    assert_eq!(news, ["timeout(soft)@900", "timeout(u)@1300", "timeout(waits)@1300"]);
+}
+
+#[test]
 fn stalls_prolong_once_however_many_they_are() {
     let mut d = Driver::field();
     d.beat("u", "s1");
@@ -268,8 +288,7 @@ fn f43_late_beats_after_a_goodbye_are_refused_and_do_not_prolong_it() {
     d.bye("u", None, false);
     d.go(9_000);
     let payloads = common::saved(&d.room, Some(1), d.now);
-    d.room =
-        presence_engine::room::Room::load_from(common::KEYS, 3, &d.env(), payloads.iter().map(Vec::as_slice)).unwrap();
+    d.room = Room::load_from(common::KEYS, 3, &d.env(), payloads.iter().map(Vec::as_slice)).unwrap();
     d.replica = None;
     d.go(18_999);
     assert_eq!(d.beat("u", "s1"), -1);

@@ -114,10 +114,18 @@ fn the_choice_to_hide_outlives_the_trace() {
     assert_eq!((d.state("u"), d.friend("f", "u")), (None, Offline));
     assert_eq!(d.beat("u", "s2"), 1);
     assert_eq!((d.friend("f", "u"), d.room.member(&d.env(), b"u").unwrap().share), (Offline, Share::Nobody));
+    // It is kept from the last going on, not from an earlier one.
+    d.bye("u", None, false);
+    d.go(1_700);
+    assert_eq!(d.beat("u", "s4"), 1);
+    d.bye("u", None, false);
+    d.go(2_299);
+    assert_eq!(d.beat("u", "s5"), 1);
+    assert_eq!(d.friend("f", "u"), Offline);
     // Not for ever: a record that has lapsed is a new one.
     d.bye("u", None, false);
     d.go(5_000);
-    d.beat("u", "s3");
+    d.beat("u", "s6");
     assert_eq!(d.friend("f", "u"), Online);
     d.check_copies();
 }
