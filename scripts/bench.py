@@ -47,7 +47,7 @@ class Depth(NamedTuple):
     requests: int
 
 
-PIPELINED = Depth(32, 16, 500_000)
+PIPELINED = Depth(100, 8, 500_000)  # deep enough that commands are measured, not system calls
 PLAIN = Depth(1, 50, 60_000)
 
 

@@ -61,7 +61,8 @@ def test_altered_dumps(client, seed):
     chance = random.Random(seed)
     a_room(client)
     dump = client("DUMP", "r")
-    head, body, version = dump[: forge.HEAD], dump[forge.HEAD : -forge.VERSION - forge.CRC], dump[-forge.VERSION - forge.CRC : -forge.CRC]
+    end = -forge.VERSION - forge.CRC
+    head, body, version = dump[: forge.HEAD], dump[forge.HEAD : end], dump[end : -forge.CRC]
     taken = 0
     for forged in forge.alterations(body, chance, 700):
         reply = client.call("RESTORE", "forged", 0, forge.sealed_dump(head + forged + version), "REPLACE")

@@ -112,7 +112,7 @@ def test_only_what_others_see_touches_watchers_of_the_key(server, client, watche
 # -- what the replica knows -------------------------------------------------------------------------------------------
 
 
-def traffic(client, chance, steps, moves=True):
+def traffic(client, chance, steps, moves=True, swaps=True):
     """Random operations on a few rooms, also with whole keys if `moves`; some members stay for a minute."""
     for _ in range(steps):
         room, id, session = f"r{chance.randrange(4)}", f"m{chance.randrange(20)}", f"s{chance.randrange(3)}"
@@ -136,7 +136,7 @@ def traffic(client, chance, steps, moves=True):
             client.call("RENAME", room, f"r{chance.randrange(4)}")
         elif roll < 0.93:
             client.call("COPY", room, f"r{chance.randrange(4)}", "REPLACE")
-        elif roll < 0.94:
+        elif roll < 0.94 and swaps:
             client("SWAPDB", 0, 1)
         elif roll < 0.96:
             client.call("MOVE", room, 1)
@@ -154,16 +154,18 @@ def test_a_replica_short_of_memory_obeys_all_the_same(pair):
     assert replica.client()("PRESENCE.MCOUNT", "r0", "r1", "r2", "r3") != [0] * 4
 
 
-def test_random_traffic_leaves_all_copies_equal(pair):
+def test_random_traffic_leaves_all_copies_equal(pair, kind):
     primary, replica = pair(SHORT | {"appendonly": "yes"})
     client, chance = primary.client(), random.Random(11)
     for _ in range(6):
-        traffic(client, chance, 400)
+        # Of Valkey 8.1, MOVE after SWAPDB on one connection is refused, on the replica's too: keys of any type differ.
+        traffic(client, chance, 400, swaps=kind != "valkey-8.1")
         equal(primary, replica)
     for server in (primary, replica):
         check_sums(server)
     # Those who stay a minute are left; nothing changes any more.
-    wait_until(lambda: replication(primary)["master_repl_offset"] == after(0.6, lambda: replication(primary)["master_repl_offset"]))
+    offset = lambda: replication(primary)["master_repl_offset"]
+    wait_until(lambda: offset() == after(0.6, offset))
     equal(primary, replica)
     now = client("DEBUG", "DIGEST")
     assert client("DBSIZE") > 0
@@ -295,7 +297,8 @@ def test_a_failover_takes_nobody_offline(pair):
         assert there("PRESENCE.MEMBERS", "r")[1] != epoch and there("PRESENCE.MEMBERS", "r")[2] >= seq
         assert set(there("PRESENCE.MBEAT", "r", "EACH", "MEMBERS", *ids[:100])) == {0}
         # The others died with the primary.
-        wait_until(lambda: there("PRESENCE.MBEAT", "r", "MEMBERS", *ids[:100]) == 0 and len(watcher.of("offline")) >= 100, every=0.05)
+        beat = ("PRESENCE.MBEAT", "r", "MEMBERS", *ids[:100])
+        wait_until(lambda: there(*beat) == 0 and len(watcher.of("offline")) >= 100, every=0.05)
         watcher.sync()
         gone = watcher.of("offline")
         assert sorted(event.name for event in gone) == sorted(f"r:{id}".encode() for id in ids[100:])
