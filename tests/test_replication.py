@@ -39,7 +39,8 @@ def offsets(primary, replica):
 def in_step(primary, replica):
     """Waits until the replica has all that the primary has told it."""
     wait_until(lambda: replication(replica).get("master_link_status") == "up", timeout=30, every=0.05)
-    wait_until(lambda: "state=online" in replication(primary).get("slave0", ""), timeout=30)
+    # The stream begins with the replica's first answer, up to a second later: this moves it, and nothing else.
+    primary.client()("PUBLISH", "in", "step")
     wait_until(lambda: len(set(offsets(primary, replica))) == 1)
 
 
@@ -112,18 +113,19 @@ def test_only_what_others_see_touches_watchers_of_the_key(server, client, watche
 # -- what the replica knows -------------------------------------------------------------------------------------------
 
 
-def traffic(client, chance, steps, moves=True, swaps=True):
+def traffic(client, chance, steps, rooms=4, moves=True):
     """Random operations on a few rooms, also with whole keys if `moves`; some members stay for a minute."""
     for _ in range(steps):
-        room, id, session = f"r{chance.randrange(4)}", f"m{chance.randrange(20)}", f"s{chance.randrange(3)}"
+        room, id, session = f"r{chance.randrange(rooms)}", f"m{chance.randrange(20)}", f"s{chance.randrange(3)}"
         share = chance.choice(["nobody", "friends", "everyone"])
         roll = chance.random() * (1 if moves else 0.84)
         if roll < 0.45:
-            options = [("SESSION", session), ("SHARE", share), ("STATUS", chance.choice("abc")), ("DATA", chance.randbytes(3))]
-            options += [("TIMEOUT", 60000), ("GRACE", chance.choice([0, 50]))]
+            options = [("SESSION", session), ("SHARE", share), ("STATUS", chance.choice("abc"))]
+            options += [("DATA", chance.randbytes(3)), ("TIMEOUT", 60000), ("GRACE", chance.choice([0, 50]))]
             client("PRESENCE.BEAT", room, id, *(w for option in options if chance.random() < 0.4 for w in option))
         elif roll < 0.6:
-            client("PRESENCE.BYE", room, id, *chance.choice([(), ("SOFT",), ("SESSION", session), ("SESSION", session, "SOFT")]))
+            of = chance.choice([(), ("SOFT",), ("SESSION", session), ("SESSION", session, "SOFT")])
+            client("PRESENCE.BYE", room, id, *of)
         elif roll < 0.7:
             client("PRESENCE.SHARE", room, id, share)
         elif roll < 0.8:
@@ -136,7 +138,7 @@ def traffic(client, chance, steps, moves=True, swaps=True):
             client.call("RENAME", room, f"r{chance.randrange(4)}")
         elif roll < 0.93:
             client.call("COPY", room, f"r{chance.randrange(4)}", "REPLACE")
-        elif roll < 0.94 and swaps:
+        elif roll < 0.94:
             client("SWAPDB", 0, 1)
         elif roll < 0.96:
             client.call("MOVE", room, 1)
@@ -149,17 +151,18 @@ SHORT = {"presence.timeout": "150", "presence.grace": "100", "presence.recent": 
 
 def test_a_replica_short_of_memory_obeys_all_the_same(pair):
     primary, replica = pair(SHORT, of_replica={"maxmemory": "1", "replica-ignore-maxmemory": "no"})
-    traffic(primary.client(), random.Random(5), 800, moves=False)
+    # One room: what the server replicates as a transaction, such a replica refuses whatever it is.
+    traffic(primary.client(), random.Random(5), 800, rooms=1, moves=False)
     equal(primary, replica)
-    assert replica.client()("PRESENCE.MCOUNT", "r0", "r1", "r2", "r3") != [0] * 4
+    assert replica.client()("PRESENCE.COUNT", "r0") > 0
 
 
 def test_random_traffic_leaves_all_copies_equal(pair, kind):
     primary, replica = pair(SHORT | {"appendonly": "yes"})
     client, chance = primary.client(), random.Random(11)
     for _ in range(6):
-        # Of Valkey 8.1, MOVE after SWAPDB on one connection is refused, on the replica's too: keys of any type differ.
-        traffic(client, chance, 400, swaps=kind != "valkey-8.1")
+        # Of Valkey 8.1 see test_moving_a_key_leaves_the_client_where_it_was.
+        traffic(client, chance, 400, moves=kind != "valkey-8.1")
         equal(primary, replica)
     for server in (primary, replica):
         check_sums(server)
@@ -239,7 +242,8 @@ def test_changes_are_told_once_on_each_server(pair):
         here.sync(), there.sync()
         assert {"grace", "back", "online", "offline", "update"} <= set(here.kinds())
         changes = [(event.kind, event.name) for event in here.of("online", "offline", "update")]
-        assert [(event.kind, event.name) for event in there.events] == changes, "without grace and back, in the same order"
+        told = [(event.kind, event.name) for event in there.events]
+        assert told == changes, "without grace and back, in the same order"
         assert len(set(changes)) == len(changes) == 50 + 49 + 2
 
 
