@@ -30,7 +30,7 @@ fn write(info: &mut Info<'_>) {
         field("rooms_frozen", node.registry.frozen());
         field("members", totals.members);
         field("sessions", totals.sessions);
-        field("memory", totals.memory);
+        field("memory", totals.memory());
         field("beats", stats.beats);
         field("beats_refused", stats.refused);
         field("comings", stats.comings);

@@ -26,19 +26,38 @@ pub(crate) struct Hint {
 
 /// What a room counts for in INFO.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Figures {
-    pub(crate) members: u64,
-    pub(crate) sessions: u64,
-    pub(crate) memory: u64,
+struct Figures {
+    members: u32,
+    sessions: u32,
+    /// In 16 bytes, so that a room of 10 million members fits.
+    memory: u32,
 }
 
 impl Figures {
     fn of(room: &Room) -> Self {
-        Self { members: room.count().into(), sessions: room.sessions().into(), memory: room.memory() as u64 }
+        let memory = u32::try_from(room.memory() / 16).unwrap_or(u32::MAX);
+        Self { members: room.count(), sessions: room.sessions(), memory }
+    }
+}
+
+/// The same for all rooms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) members: u64,
+    pub(crate) sessions: u64,
+    memory: u64,
+}
+
+impl Totals {
+    /// Bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory * 16
     }
 
-    fn exchange(&mut self, before: Self, after: Self) {
-        let exchange = |total: &mut u64, before: u64, after: u64| *total = (*total + after).saturating_sub(before);
+    fn exchange(&mut self, before: Figures, after: Figures) {
+        let exchange = |total: &mut u64, before: u32, after: u32| {
+            *total = (*total + u64::from(after)).saturating_sub(before.into())
+        };
         exchange(&mut self.members, before.members, after.members);
         exchange(&mut self.sessions, before.sessions, after.sessions);
         exchange(&mut self.memory, before.memory, after.memory);
@@ -49,7 +68,8 @@ impl Figures {
 struct Entry {
     serial: u32,
     link: Link,
-    due: Option<HeardMs>,
+    /// [`NEVER`] if not on the list.
+    due: HeardMs,
     hint: Hint,
     figures: Figures,
     /// How often in a row the hint led nowhere.
@@ -58,19 +78,84 @@ struct Entry {
     frozen: bool,
 }
 
+const NEVER: HeardMs = HeardMs::MAX;
+
+/// Entries by place, in blocks, so that no growth moves them all.
 #[derive(Default)]
 struct Slab {
-    entries: Vec<Option<Entry>>,
+    blocks: Vec<Vec<Option<Entry>>>,
     vacant: Vec<u32>,
+}
+
+const BLOCK: usize = 256;
+
+impl Slab {
+    fn get(&self, index: u32) -> Option<&Entry> {
+        self.blocks.get(index as usize / BLOCK)?.get(index as usize % BLOCK)?.as_ref()
+    }
+
+    fn place(&mut self, index: u32) -> Option<&mut Option<Entry>> {
+        self.blocks.get_mut(index as usize / BLOCK)?.get_mut(index as usize % BLOCK)
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut Entry> {
+        self.place(index)?.as_mut()
+    }
+
+    fn insert(&mut self, entry: Entry) -> u32 {
+        if let Some(index) = self.vacant.pop() {
+            if let Some(place) = self.place(index) {
+                *place = Some(entry);
+            }
+            return index;
+        }
+        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+            let first = self.blocks.is_empty();
+            self.blocks.push(Vec::with_capacity(if first { 0 } else { BLOCK }));
+        }
+        let full = (self.blocks.len() - 1) * BLOCK;
+        match self.blocks.last_mut() {
+            Some(block) => {
+                block.push(Some(entry));
+                (full + block.len() - 1) as u32
+            }
+            None => 0,
+        }
+    }
+
+    fn take(&mut self, index: u32) -> Option<Entry> {
+        let entry = self.place(index)?.take()?;
+        self.vacant.push(index);
+        Some(entry)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.blocks.iter().flatten().flatten()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.blocks.iter_mut().flatten().flatten()
+    }
+
+    /// The first entry at or after place `from`.
+    fn next_from(&self, from: u32) -> Option<(u32, &Entry)> {
+        let (block, within) = (from as usize / BLOCK, from as usize % BLOCK);
+        self.blocks.iter().enumerate().skip(block).find_map(|(number, entries)| {
+            let first = if number == block { within } else { 0 };
+            let (offset, entry) =
+                entries.get(first..)?.iter().enumerate().find_map(|(offset, entry)| Some((offset, entry.as_ref()?)))?;
+            Some(((number * BLOCK + first + offset) as u32, entry))
+        })
+    }
 }
 
 impl Links for Slab {
     fn link(&self, slot: u32) -> Link {
-        self.entries.get(slot as usize).and_then(Option::as_ref).map_or(Link::UNLINKED, |entry| entry.link)
+        self.get(slot).map_or(Link::UNLINKED, |entry| entry.link)
     }
 
     fn set_link(&mut self, slot: u32, link: Link) {
-        if let Some(Some(entry)) = self.entries.get_mut(slot as usize) {
+        if let Some(entry) = self.get_mut(slot) {
             entry.link = link;
         }
     }
@@ -90,7 +175,7 @@ pub(crate) struct Registry {
     wheel: Wheel,
     live: u64,
     next_serial: u32,
-    totals: Figures,
+    totals: Totals,
     lost: u64,
     frozen: u64,
 }
@@ -102,7 +187,7 @@ impl Registry {
             wheel: Wheel::new(now),
             live: 0,
             next_serial: 0,
-            totals: Figures::default(),
+            totals: Totals::default(),
             lost: 0,
             frozen: 0,
         }
@@ -114,25 +199,15 @@ impl Registry {
         let entry = Entry {
             serial: self.next_serial,
             link: Link::UNLINKED,
-            due: None,
+            due: NEVER,
             hint,
             figures: Figures::default(),
             lost: 0,
             frozen: false,
         };
         self.live += 1;
-        let index = match self.slab.vacant.pop() {
-            Some(index) => index,
-            None => {
-                self.slab.entries.push(None);
-                (self.slab.entries.len() - 1) as u32
-            }
-        };
         let serial = entry.serial;
-        if let Some(place) = self.slab.entries.get_mut(index as usize) {
-            *place = Some(entry);
-        }
-        RoomId { index, serial }
+        RoomId { index: self.slab.insert(entry), serial }
     }
 
     /// Strikes off the rooms that were freed.
@@ -143,12 +218,10 @@ impl Registry {
                 continue;
             }
             self.wheel.remove(&mut self.slab, id.index);
-            let entry = self.slab.entries.get_mut(id.index as usize).and_then(Option::take);
-            if let Some(entry) = entry {
+            if let Some(entry) = self.slab.take(id.index) {
                 self.totals.exchange(entry.figures, Figures::default());
                 self.lost -= u64::from(entry.lost > 0);
                 self.frozen -= u64::from(entry.frozen);
-                self.slab.vacant.push(id.index);
                 self.live -= 1;
             }
         }
@@ -160,7 +233,7 @@ impl Registry {
     /// Takes note of a room after a step: when it is due next, and its figures.
     pub(crate) fn note(&mut self, id: RoomId, room: &Room) {
         let figures = Figures::of(room);
-        let due = room.next_due();
+        let due = room.next_due().unwrap_or(NEVER);
         let Some(entry) = self.entry_mut(id) else { return };
         let before = std::mem::replace(&mut entry.figures, figures);
         let changed = std::mem::replace(&mut entry.due, due) != due;
@@ -174,16 +247,14 @@ impl Registry {
     pub(crate) fn pop_due(&mut self, until: HeardMs) -> Option<(RoomId, Hint)> {
         loop {
             let index = self.wheel.pop(&mut self.slab, until)?;
-            let Some(Some(entry)) = self.slab.entries.get_mut(index as usize) else { continue };
-            match entry.due {
-                Some(due) if due > until => self.wheel.insert(&mut self.slab, index, due),
-                Some(_) => {
-                    // Off the list: whatever is noted next is a change.
-                    entry.due = None;
-                    return Some((RoomId { index, serial: entry.serial }, entry.hint.clone()));
-                }
-                None => {}
+            let Some(entry) = self.slab.get_mut(index) else { continue };
+            if entry.due <= until {
+                // Off the list: whatever is noted next is a change.
+                entry.due = NEVER;
+                return Some((RoomId { index, serial: entry.serial }, entry.hint.clone()));
             }
+            let due = entry.due;
+            self.link(index, due);
         }
     }
 
@@ -221,8 +292,8 @@ impl Registry {
     /// Looks at the room again at `due`.
     pub(crate) fn postpone(&mut self, id: RoomId, due: HeardMs) {
         if let Some(entry) = self.entry_mut(id) {
-            entry.due = Some(due);
-            self.link(id.index, Some(due));
+            entry.due = due;
+            self.link(id.index, due);
         }
     }
 
@@ -237,7 +308,7 @@ impl Registry {
 
     /// Two databases changed places.
     pub(crate) fn swap(&mut self, first: i32, second: i32) {
-        for entry in self.slab.entries.iter_mut().flatten() {
+        for entry in self.slab.iter_mut() {
             if entry.hint.db == first {
                 entry.hint.db = second;
             } else if entry.hint.db == second {
@@ -248,17 +319,14 @@ impl Registry {
 
     /// The first room at or after place `from`, and the place after it.
     pub(crate) fn next_from(&self, from: u32) -> Option<(RoomId, Hint, u32)> {
-        let rest = self.slab.entries.get(from as usize..)?;
-        let (offset, entry) =
-            rest.iter().enumerate().find_map(|(offset, entry)| Some((offset as u32, entry.as_ref()?)))?;
-        let index = from + offset;
+        let (index, entry) = self.slab.next_from(from)?;
         Some((RoomId { index, serial: entry.serial }, entry.hint.clone(), index + 1))
     }
 
     /// Rooms overdue since `since`: at least one if there is such a moment.
     pub(crate) fn overdue(&self, since: Option<HeardMs>) -> u64 {
         let Some(since) = since else { return 0 };
-        let due = self.slab.entries.iter().flatten().filter(|entry| entry.due.is_some_and(|due| due <= since)).count();
+        let due = self.slab.iter().filter(|entry| entry.due <= since).count();
         due.max(1) as u64
     }
 
@@ -278,22 +346,23 @@ impl Registry {
     }
 
     /// Sums over all rooms.
-    pub(crate) fn totals(&self) -> Figures {
+    pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    fn link(&mut self, index: u32, due: Option<HeardMs>) {
-        match due {
-            Some(due) => self.wheel.insert(&mut self.slab, index, due),
-            None => self.wheel.remove(&mut self.slab, index),
+    fn link(&mut self, index: u32, due: HeardMs) {
+        if due == NEVER {
+            self.wheel.remove(&mut self.slab, index);
+        } else {
+            self.wheel.insert(&mut self.slab, index, due);
         }
     }
 
     fn entry(&self, id: RoomId) -> Option<&Entry> {
-        self.slab.entries.get(id.index as usize)?.as_ref().filter(|entry| entry.serial == id.serial)
+        self.slab.get(id.index).filter(|entry| entry.serial == id.serial)
     }
 
     fn entry_mut(&mut self, id: RoomId) -> Option<&mut Entry> {
-        self.slab.entries.get_mut(id.index as usize)?.as_mut().filter(|entry| entry.serial == id.serial)
+        self.slab.get_mut(id.index).filter(|entry| entry.serial == id.serial)
     }
 }
