@@ -1,5 +1,7 @@
 //! What the server tells by itself: role changes, loads, databases that change places, keys that move.
 
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use presence_engine::hearing::Deafness;
 
 use crate::node;
@@ -33,9 +35,24 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
 
 /// RENAME and MOVE are told by their new names only here. Nothing is written.
 fn on_generic(ctx: Ctx<'_>, event: &[u8], key: Str<'_>) {
-    if event != b"rename_to" && event != b"move_to" {
-        return;
+    match event {
+        b"rename_to" => follow(ctx, key),
+        b"move_from" => MOVING_FROM.store(ctx.db(), Ordering::Relaxed),
+        b"move_to" => {
+            follow(ctx, key);
+            // Valkey 8.1 lends us the client that moves the key, with the other database selected, and leaves it so
+            // (valkey-io/valkey pull request 4024). Elsewhere the context is a temporary one, which does not matter.
+            ctx.select_db(MOVING_FROM.load(Ordering::Relaxed));
+        }
+        _ => {}
     }
+}
+
+/// The database that the key in move is leaving; `move_from` always comes right before `move_to`.
+static MOVING_FROM: AtomicI32 = AtomicI32::new(0);
+
+/// If the key holds a room, that is where it is now.
+fn follow(ctx: Ctx<'_>, key: Str<'_>) {
     let opened = Key::open(ctx, key, Mode::Peek);
     if let Held::Ours(value) = opened.held(&ROOM) {
         // SAFETY: the key stays open and nothing else runs until the reference is gone.

@@ -167,16 +167,12 @@ def test_settings_and_members_survive_every_way_of_moving(server, client, watche
     check_sums(server)
 
 
-@pytest.fixture
-def left_elsewhere(kind, request):
-    """Valkey 8.1 leaves a client in the database of a notification that a module subscribes to (its pull request 4024)."""
-    if kind == "valkey-8.1":
-        request.applymarker(pytest.mark.xfail(strict=True, reason="the module subscribes to GENERIC notifications"))
-
-
-@pytest.mark.usefixtures("left_elsewhere")
 @pytest.mark.parametrize("command", ["MOVE k 1", "COPY k j DB 1"])
-def test_moving_a_key_leaves_the_client_where_it_was(client, command):
+def test_moving_a_key_leaves_the_client_where_it_was(client, kind, command, request):
+    """Valkey 8.1 would leave it in the database of a notification that a module listens to (its pull request 4024). MOVE
+    says where it came from, so that the module puts that right; COPY does not."""
+    if kind == "valkey-8.1" and command.startswith("COPY"):
+        request.applymarker(pytest.mark.xfail(strict=True, reason="a fault of that server, which COPY gives no hold on"))
     client("SET", "k", "x")
     client(*command.split())
     assert " db=0 " in client("CLIENT", "INFO").decode()
