@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest tests
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all bench bench-engine replay lint fmt clean
+.PHONY: help run build test test-all test-survival bench bench-engine replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,10 +22,17 @@ test: ## the engine's tests, then the integration tests on the oldest and the ne
 	cargo test -p presence-engine
 	cargo build --features inject-panics
 	cargo build --release
-	$(PYTEST) $(T)
+	@# Most tests wait for silence, so several go at once; those that make or measure load go alone. 5: none was chosen.
+	$(PYTEST) -n 4 -m 'not alone' $(T) || [ $$? = 5 ]
+	$(PYTEST) -m alone $(T) || [ $$? = 5 ]
 
 test-all: ## the same on all four servers
 	@PRESENCE_SERVERS=$(ALL_SERVERS) $(MAKE) --no-print-directory test
+
+test-survival: ## stalls, crashes, failovers and moving slots, on all four servers; takes minutes (T=… to pytest)
+	@scripts/install.sh test
+	cargo build --release
+	PRESENCE_SERVERS=$${PRESENCE_SERVERS:-$(ALL_SERVERS)} $(PYTHON) -m pytest tests/survival $(T)
 
 bench: ## a beat beside what plain Redis would do instead, on one server (ARGS=--check: fail below the targets)
 	@scripts/install.sh run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -12,6 +13,12 @@ from harness import KINDS, Connection, Server, Watcher
 SERVERS = [kind.strip() for kind in (os.environ.get("PRESENCE_SERVERS") or "redis-7.0,valkey-9.1").split(",")]
 if unknown := set(SERVERS) - set(KINDS):
     raise pytest.UsageError(f"PRESENCE_SERVERS: unknown {sorted(unknown)}; there are {sorted(KINDS)}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The survival suite takes minutes: only if asked for, by PRESENCE_SURVIVAL=1 or by its path."""
+    asked = os.environ.get("PRESENCE_SURVIVAL") == "1" or any("survival" in arg for arg in config.args)
+    return True if collection_path.name == "survival" and not asked else None
 
 
 @pytest.fixture(params=SERVERS)

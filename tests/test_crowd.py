@@ -19,10 +19,10 @@ OFFLINE = b"__keyevent@0__:presence.offline"
 # 99 % of the replies to PING within this time, in s, on a machine that keeps nobody waiting.
 QUICK = 0.020
 
-pytestmark = pytest.mark.config(
+pytestmark = [pytest.mark.alone, pytest.mark.config(
     notify_keyspace_events="Ed",
     client_output_buffer_limit="pubsub 0 0 0",
-)
+)]
 
 
 class Offlines:

@@ -11,6 +11,8 @@ sys.path.insert(0, str(PROJECT / "scripts"))
 
 import replay  # noqa: E402
 
+pytestmark = pytest.mark.alone
+
 # Half an hour in about 18 s: slow enough that most silences are decided, fast enough for a suite.
 SPEED, MINUTES = 100, 30
 
