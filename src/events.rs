@@ -24,12 +24,9 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
             node::with(|node| node.hearing.grant(Deafness::Loading));
         }
         Event::SwapDb { first, second } => node::with(|node| node.registry.swap(first, second)),
-        // What is flushed is freed, and `free` says so; replicas decide nothing.
-        Event::Flush { .. }
-        | Event::Role { primary: false }
-        | Event::Loading(Loading::Started)
-        | Event::AsyncLoading(_)
-        | Event::Shutdown => {}
+        Event::Role { primary: false } => node::with(|node| node.registry.thaw()),
+        // What is flushed is freed, and `free` says so.
+        Event::Flush { .. } | Event::Loading(Loading::Started) | Event::AsyncLoading(_) | Event::Shutdown => {}
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Ticks {
     /// Monotonic moment of the last probe, µs, and what it said.
     pub(crate) probed_us: u64,
     pub(crate) refusing: bool,
+    /// In cluster mode: from which place on to look for a room to ask with.
+    pub(crate) probed_room: u32,
     /// Rooms left over by the last tick because its budget was spent.
     pub(crate) overdue_since: Option<HeardMs>,
     /// Monotonic moment of the last advice in the log, µs.

@@ -236,7 +236,8 @@ impl Registry {
         let due = room.next_due().unwrap_or(NEVER);
         let Some(entry) = self.entry_mut(id) else { return };
         let before = std::mem::replace(&mut entry.figures, figures);
-        let changed = std::mem::replace(&mut entry.due, due) != due;
+        // Of a frozen room nothing is due; it is looked at again and again until it is served.
+        let changed = !entry.frozen && std::mem::replace(&mut entry.due, due) != due;
         self.totals.exchange(before, figures);
         if changed {
             self.link(id.index, due);
@@ -287,6 +288,20 @@ impl Registry {
         let before = std::mem::replace(&mut entry.frozen, frozen);
         self.frozen = self.frozen + u64::from(frozen) - u64::from(before);
         before
+    }
+
+    /// The room came to a node that may not serve its slot yet: frozen until a look at it, first at `due`, shows otherwise.
+    pub(crate) fn arrive(&mut self, id: RoomId, due: HeardMs) {
+        if !self.freeze(id, true) {
+            self.postpone(id, due);
+        }
+    }
+
+    /// This node judges nobody any more.
+    pub(crate) fn thaw(&mut self) {
+        if std::mem::take(&mut self.frozen) > 0 {
+            self.slab.iter_mut().for_each(|entry| entry.frozen = false);
+        }
     }
 
     /// Looks at the room again at `due`.

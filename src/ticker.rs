@@ -32,7 +32,7 @@ const STEP: usize = 256;
 /// At most one line of advice in the log in this time, in µs.
 const ADVISE_EVERY_US: u64 = 60 * 60 * 1_000_000;
 /// How soon a room that cannot be heard is looked at again, in ms.
-const FROZEN_RETRY_MS: u64 = 100;
+pub(crate) const FROZEN_RETRY_MS: u64 = 100;
 
 /// How soon a room in which a fault of this module showed is tried again, in ms.
 const ABANDONED_RETRY_MS: u64 = 1_000;
@@ -144,17 +144,39 @@ fn is_refusing(ctx: Ctx<'_>, flags: Flags, now_us: u64) -> bool {
             || node.registry.next_due().is_some_and(|due| due <= heard)
             || now_us.saturating_sub(node.ticks.probed_us) >= PROBE_EVERY_US
     });
-    // In cluster mode the answer depends on the slot; each due room is asked for by its key.
-    if !ask || flags.is_cluster() {
+    if !ask {
         return false;
     }
-    let refusing = ctx.probe(PROBE.name, None, |_| ()).is_err();
+    let refusing =
+        if flags.is_cluster() { is_cluster_refusing(ctx) } else { ctx.probe(PROBE.name, None, |_| ()).is_err() };
     node::with(|node| {
         node.ticks.probed_us = now_us;
         node.ticks.refusing = refusing;
     });
     refusing
 }
+
+/// Whether a node of a cluster refuses beats altogether. That the cluster is down is told only to who names a key; that
+/// the key is another's is no refusal, and is asked for again when its room is due.
+fn is_cluster_refusing(ctx: Ctx<'_>) -> bool {
+    let found = node::with(|node| {
+        let from = node.ticks.probed_room;
+        node.registry.next_from(from).or_else(|| node.registry.next_from(0))
+    });
+    let Some((_, hint, after)) = found else { return false };
+    let elsewhere = |error: &[u8]| error.windows(NOT_LOCAL.len()).any(|words| words == NOT_LOCAL);
+    match ctx.probe(PROBE.name, Some(&hint.key), elsewhere) {
+        Ok(()) => false,
+        Err(true) => {
+            node::with(|node| node.ticks.probed_room = after);
+            false
+        }
+        Err(false) => true,
+    }
+}
+
+/// In the error of every server for a key that this node does not serve while the cluster is well.
+const NOT_LOCAL: &[u8] = b"non local key";
 
 /// Time that a tick may spend. The clock is read every few items.
 struct Budget {
@@ -231,8 +253,13 @@ fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr
     }
     let served = ctx.select_db(hint.db) && ctx.probe(PROBE.name, Some(&hint.key), |_| ()).is_ok();
     let before = node::with(|node| node.registry.freeze(id, !served));
-    if served && !before {
-        return true;
+    if !served {
+        // Many rooms may wait for their slots at once: looking at them must leave time for the others.
+        node::with(|node| node.registry.postpone(id, now + FROZEN_RETRY_MS + node.registry.frozen() / 32));
+    }
+    // It is heard as ever, or still not: only what changes matters.
+    if served != before {
+        return served;
     }
     let opened = Key::open(ctx, key.as_str(), Mode::Peek);
     if let Held::Ours(value) = opened.held(&ROOM) {
@@ -241,9 +268,6 @@ fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr
         if value.id == id {
             node::with(|node| value.room.unheard(&node.env(flags)));
         }
-    }
-    if !served {
-        node::with(|node| node.registry.postpone(id, now + FROZEN_RETRY_MS));
     }
     served
 }

@@ -64,7 +64,8 @@ fn mcount(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
 
 pub(crate) static UNIQUE: Command = Command {
     name: c"PRESENCE.UNIQUE",
-    flags: c"readonly",
+    // Redis 7.0 redirects by one range of keys, unless it can ask.
+    flags: c"readonly getkeys-api",
     arity: -2,
     keys: &[Keys::at(1, Access::Read), Keys::after(c"WITH", 2, Access::Read)],
     summary: c"Estimates how many distinct members were there on a day, or on the days that end with it",
@@ -81,6 +82,11 @@ pub(crate) static UNIQUE: Command = Command {
 };
 
 fn unique(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    if ctx.wants_keys() {
+        let with = args.from(2).position(|word| word.eq_ignore_ascii_case(b"WITH")).map_or(args.len(), |at| at + 3);
+        [1].into_iter().chain(with..args.len()).for_each(|index| ctx.key_is_at(index));
+        return Ok(());
+    }
     let request = UniqueRequest::parse(&args)?;
     let with = request.with.unwrap_or(args.len());
     let names = [1].into_iter().chain(with..args.len()).filter_map(|index| args.string(index));

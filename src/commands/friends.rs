@@ -39,7 +39,8 @@ fn friends(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
 
 pub(crate) static FRIENDSFROM: Command = Command {
     name: c"PRESENCE.FRIENDSFROM",
-    flags: c"readonly",
+    // Redis 7.0 redirects by one range of keys, unless it can ask.
+    flags: c"readonly getkeys-api",
     arity: 4,
     keys: &[Keys::at(1, Access::Read), Keys::at(3, Access::Read)],
     summary: c"Tells which friends in a SET of accepted friends are online or recent",
@@ -51,6 +52,10 @@ pub(crate) static FRIENDSFROM: Command = Command {
 };
 
 fn friends_from(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    if ctx.wants_keys() {
+        [1, 3].into_iter().for_each(|index| ctx.key_is_at(index));
+        return Ok(());
+    }
     let viewer = parse_member(&args, "presence.friendsfrom", 1)?;
     let name = key_at(args, 1, "presence.friendsfrom")?;
     let set = Key::open(ctx, key_at(args, 3, "presence.friendsfrom")?, Mode::Read);

@@ -13,7 +13,7 @@ use crate::registry::Hint;
 use crate::room_type::{Value, ROOM};
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::{Ctx, Str};
-use crate::ticker;
+use crate::ticker::{self, FROZEN_RETRY_MS};
 
 /// An argument that the server's arity check has promised.
 pub(crate) fn key_at<'a>(args: Args<'a>, index: usize, command: &'static str) -> Result<Str<'a>, Refusal> {
@@ -54,7 +54,8 @@ pub(crate) fn write<R>(
     step: impl FnOnce(&mut Room, &Env<'_>, &mut Effects) -> Result<R, Refusal>,
 ) -> Result<Option<R>, Refusal> {
     let flags = ctx.flags();
-    let announce = !flags.is_loading();
+    let import = flags.is_import();
+    let announce = !flags.is_loading() && !import;
     let mut key = Key::open(ctx, name, Mode::Write);
     let (result, outcome) = match key.held(&ROOM) {
         Held::Other => return Err(Refusal::WrongType),
@@ -64,10 +65,14 @@ pub(crate) fn write<R>(
             let (result, mut outcome, disposable) = node::with(|node| {
                 let mut effects = node.take_effects();
                 let env = node.env(flags);
+                let now = env.now;
                 let result = step(&mut value.room, &env, &mut effects);
                 let payload = value.room.payload(&env, &mut effects);
                 let disposable = value.room.is_disposable();
                 node.registry.seen_at(value.id, ctx.db(), name.as_bytes());
+                if import {
+                    node.registry.arrive(value.id, now + FROZEN_RETRY_MS);
+                }
                 node.registry.note(value.id, &value.room);
                 (result, Outcome { effects, payload, deleted: false }, disposable)
             });
@@ -93,7 +98,14 @@ pub(crate) fn write<R>(
             });
             if !room.is_disposable() {
                 let hint = Hint { db: ctx.db(), key: name.as_bytes().into() };
-                if key.set(&ROOM, Value::new(room, hint)).is_err() {
+                let value = Value::new(room, hint);
+                if import {
+                    node::with(|node| {
+                        let now = node.now();
+                        node.registry.arrive(value.id, now + FROZEN_RETRY_MS);
+                    });
+                }
+                if key.set(&ROOM, value).is_err() {
                     return Err(Refusal::WrongType);
                 }
             }

@@ -105,6 +105,12 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
 
+    /// The command, or the value that is read, may be of a slot that this node takes over and does not serve yet: a
+    /// cluster's primary is told by others only then. Until it does, it judges nobody and says nothing of it.
+    pub(crate) const fn is_import(self) -> bool {
+        self.is_cluster() && self.is_primary() && self.is_replicated() && !self.is_loading()
+    }
+
     /// The command is part of MULTI or of a script.
     pub(crate) const fn is_nested(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_MULTI | raw::REDISMODULE_CTX_FLAGS_LUA)
@@ -137,6 +143,19 @@ impl<'a> Ctx<'a> {
     pub(crate) fn flags(self) -> Flags {
         // SAFETY: the context is valid.
         Flags(unsafe { api!(RedisModule_GetContextFlags)(self.raw) } as u32)
+    }
+
+    /// Whether the server asks where the keys of this command are, and does not want it run. Only for commands flagged
+    /// `getkeys-api`.
+    pub(crate) fn wants_keys(self) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_IsKeysPositionRequest)(self.raw) != 0 }
+    }
+
+    /// Answers [`Ctx::wants_keys`]: the argument at `index` is a key.
+    pub(crate) fn key_is_at(self, index: usize) {
+        // SAFETY: the context is valid; the server ignores the call if it did not ask.
+        unsafe { api!(RedisModule_KeyAtPos)(self.raw, index as c_int) };
     }
 
     /// The selected database.

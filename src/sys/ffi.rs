@@ -82,6 +82,8 @@ require!(
     RedisModule_InfoAddFieldULongLong,
     RedisModule_InfoAddSection,
     RedisModule_IsIOError,
+    RedisModule_IsKeysPositionRequest,
+    RedisModule_KeyAtPos,
     RedisModule_KeyType,
     RedisModule_LoadConfigs,
     RedisModule_LoadStringBuffer,

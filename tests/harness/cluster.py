@@ -131,6 +131,13 @@ class Cluster:
 
         self.wait(ok, "the cluster to serve", timeout)
 
+    def wait_equal(self) -> None:
+        """Until the two nodes of every shard hold the same."""
+        self.wait_ok()
+        digest = lambda node: node.call("DEBUG", "DIGEST")
+        pairs = list(zip(self.primaries, self.replicas))
+        self.wait(lambda: all(digest(one) == digest(two) for one, two in pairs), "replicas to hold the same")
+
     def living(self) -> list[Node]:
         return [node for node in self.nodes if node.server.alive]
 
@@ -198,8 +205,15 @@ class Cluster:
 
     def fail_over(self, replica: Node, *how: str) -> None:
         """CLUSTER FAILOVER, and waits until the replica is the primary and all agree."""
-        replica.call("CLUSTER", "FAILOVER", *how)
-        self.wait(replica.is_primary, "the replica's promotion")
+        # The others do not vote twice for one shard within two node timeouts.
+        for attempt in range(4):
+            replica.call("CLUSTER", "FAILOVER", *how)
+            try:
+                self.wait(replica.is_primary, "the replica's promotion", 6.0)
+                break
+            except AssertionError:
+                if attempt == 3:
+                    raise
         self.wait_ok()
 
     def kill(self, node: Node) -> None:
@@ -364,28 +378,28 @@ class Watch:
                         continue
                     raise
 
-    def of(self, *kinds: str, since: float = 0.0) -> list[tuple[Node, float, str, str]]:
+    def of(self, *kinds: str) -> list[tuple[Node, float, str, str]]:
         """Node, moment, kind and `room:member`, by time."""
         found = [
             (node, event.t, event.kind.removeprefix("presence."), event.name.decode())
             for node, watcher in self._watchers
             for event in watcher.of(*kinds)
-            if event.t >= since
         ]
         return sorted(found, key=lambda event: event[1])
 
-    def told(self, kind: str, since: float = 0.0) -> dict[str, list[Node]]:
-        """`room:member` to the nodes that told of it, as often as they did."""
+    def told(self, kind: str, by: Iterable[Node] | None = None) -> dict[str, list[Node]]:
+        """`room:member` to the nodes (of `by`, if given) that told of it, as often as they did."""
         told: dict[str, list[Node]] = {}
-        for node, _, _, name in self.of(kind, since=since):
-            told.setdefault(name, []).append(node)
+        for node, _, _, name in self.of(kind):
+            if by is None or node in by:
+                told.setdefault(name, []).append(node)
         return told
 
-    def doubles(self, kind: str, since: float = 0.0) -> list[str]:
+    def doubles(self, kind: str, by: Iterable[Node] | None = None) -> list[str]:
         """What more than one shard, or a node more than once, told. A primary and its replica tell of the same change."""
         return [
             f"{name}: {nodes}"
-            for name, nodes in self.told(kind, since).items()
+            for name, nodes in self.told(kind, by).items()
             if len({node.shard for node in nodes}) > 1 or len(set(nodes)) < len(nodes)
         ]
 

@@ -1,0 +1,534 @@
+"""A cluster in which slots move, primaries die and replicas take over: nobody who goes on beating is accused, nobody is lost."""
+
+import random
+import time
+
+import pytest
+
+from harness import Connection, Err
+from harness.cluster import SLOTS, Cluster, Crowd, Watch, slot_of
+from support import TYPE, fields, member, room_info, wait_until
+
+pytestmark = [pytest.mark.survival, pytest.mark.timeout(240)]
+
+TIMEOUT, GRACE = 1.5, 1.0
+CONFIG = {"presence.timeout": "1500", "presence.grace": "1000", "presence.recent": "0"}
+STAY, LEAVE = 5, 2
+
+
+@pytest.fixture
+def cluster(make_server):
+    return Cluster(make_server, CONFIG)
+
+
+def name_in(slots, count=1, prefix="room"):
+    """Names of keys whose slots lie in that range, no two in the same slot if there is place."""
+    found, taken, number = [], set(), 0
+    while len(found) < count:
+        name, number = f"{prefix}{number}", number + 1
+        slot = slot_of(name)
+        if slot in slots and (slot not in taken or len(taken) == len(slots)):
+            found.append(name), taken.add(slot)
+    return found
+
+
+def shard_slots(shard):
+    return range(SLOTS * shard // 3, SLOTS * (shard + 1) // 3)
+
+
+def agree(node):
+    """What INFO says of the registry is what SCAN finds, and nothing is lost or frozen."""
+
+    def differs():
+        info = node.server.info()
+        with Connection(node.server.socket) as c:
+            cursor, rooms = b"0", 0
+            while True:
+                cursor, keys = c("SCAN", cursor, "COUNT", 1000, "TYPE", TYPE)
+                rooms += len(keys)
+                if cursor == b"0":
+                    break
+        want = {"rooms": rooms, "rooms_lost": 0, "rooms_frozen": 0, "panics": 0}
+        return {name: (info[f"presence_{name}"], value) for name, value in want.items() if info[f"presence_{name}"] != str(value)}
+
+    deadline = time.monotonic() + 10
+    while wrong := differs():
+        assert time.monotonic() < deadline, f"{node}: (INFO, SCAN) {wrong}"
+        time.sleep(0.05)
+
+
+class Scene:
+    """Rooms all over the slots, members who stay and beat, members who will leave, and everything that was announced."""
+
+    def __init__(self, cluster, rooms, by=None):
+        # `by`: whose announcements count; all nodes' if not said.
+        self.cluster, self.client, self.rooms, self.by = cluster, cluster.client(), rooms, by
+        self.stay = {room: [f"stay{n}" for n in range(STAY)] for room in rooms}
+        self.silent = {room: [f"silent{n}" for n in range(LEAVE)] for room in rooms}
+        self.goodbye = {room: [f"goodbye{n}" for n in range(LEAVE)] for room in rooms}
+        for room in rooms:
+            assert self.client("PRESENCE.MBEAT", room, "MEMBERS", *self.all(room)) == len(self.all(room))
+        cluster.wait_equal()
+        self.watch = Watch(cluster)
+        self.crowd = Crowd(cluster, {room: self.all(room) for room in rooms}).start()
+
+    def all(self, room):
+        return self.stay[room] + self.silent[room] + self.goodbye[room]
+
+    def fall_silent(self, rooms=None):
+        for room in rooms or self.rooms:
+            for id in self.silent[room]:
+                self.crowd.leave(room, id)
+
+    def say_goodbye(self, rooms=None):
+        for room in rooms or self.rooms:
+            for id in self.goodbye[room]:
+                self.crowd.leave(room, id)
+                # A beat of it may be under way.
+                time.sleep(0.005)
+                assert self.client("PRESENCE.BYE", room, id) == 1, (room, id)
+
+    def end(self):
+        """Everybody who left is announced once, nobody else ever; counts and uniques are right on whoever serves."""
+        left = {f"{room}:{id}" for room in self.rooms for id in self.silent[room] + self.goodbye[room]}
+        deadline = time.monotonic() + 3 * (TIMEOUT + GRACE)
+        while set(self.watch.told("offline")) != left and time.monotonic() < deadline:
+            time.sleep(0.05)
+        # Whoever were still to be accused would be by now.
+        quiet = time.monotonic() + 2 * TIMEOUT + GRACE
+        wait_until(lambda: time.monotonic() >= quiet)
+        self.cluster.wait_ok()
+        self.watch.sync()
+        told = self.watch.told("offline")
+        accused = {name: nodes for name, nodes in told.items() if name not in left}
+        assert accused == {}, f"they were beating; odd replies: {self.crowd.odd[:10]}"
+        assert left - set(told) == set(), "ghosts"
+        assert self.watch.doubles("offline", self.by) == []
+        assert self.watch.told("online") == {} and self.crowd.odd == []
+        for room in self.rooms:
+            assert self.client("PRESENCE.COUNT", room) == STAY, room
+            assert self.client("PRESENCE.UNIQUE", room) == len(self.all(room)), room
+            owner = self.cluster.owner(slot_of(room))
+            assert owner.call("PRESENCE.COUNT", room) == STAY
+        self.crowd.__exit__()
+        for node in self.cluster.nodes:
+            agree(node)
+        self.watch.close()
+
+
+def spread(count=21):
+    return [name for shard in range(3) for name in name_in(shard_slots(shard), count // 3)]
+
+
+# -- slots move -------------------------------------------------------------------------------------------------------
+
+
+def test_resharding_under_load(cluster):
+    low = name_in(range(40), 10, "low")
+    scene = Scene(cluster, low + spread(12))
+    scene.fall_silent(low[:5])
+    cluster.reshard(cluster.primaries[0], cluster.primaries[1], 40)
+    scene.say_goodbye(low)
+    assert all(cluster.owner(slot_of(room)) is cluster.primaries[1] for room in low)
+    scene.fall_silent([room for room in scene.rooms if room not in low[:5]])
+    cluster.reshard(cluster.primaries[1], cluster.primaries[2], 40)
+    scene.say_goodbye([room for room in scene.rooms if room not in low])
+    scene.end()
+
+
+def test_slots_moved_by_hand_to_and_fro(cluster):
+    rooms = spread(15)
+    scene = Scene(cluster, rooms)
+    chance = random.Random(3)
+    for turn in range(3):
+        for room in rooms:
+            source = cluster.owner(slot_of(room))
+            to = chance.choice([p for p in cluster.primaries if p is not source])
+            assert cluster.move_slot(slot_of(room), to) == 1
+        if turn == 0:
+            scene.fall_silent()
+        if turn == 1:
+            scene.say_goodbye()
+    assert sum(scene.client.redirections.values()) > 0
+    scene.end()
+
+
+def test_a_move_that_is_held_open(cluster):
+    """The room is at the target, the slot is not: beats come there by ASK, nobody is judged until the slot is assigned."""
+    room = name_in(shard_slots(0))[0]
+    source, to, slot = cluster.primaries[0], cluster.primaries[1], slot_of(room)
+    client = cluster.client()
+    client("PRESENCE.MBEAT", room, "MEMBERS", "stays", "leaves")
+    cluster.wait_equal()
+    with Watch(cluster) as watch, Crowd(cluster, {room: ["stays"]}) as crowd:
+        to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+        source.call("MIGRATE", *to.address, "", 0, 5000, "KEYS", room)
+        held = time.monotonic() + 3 * (TIMEOUT + GRACE)
+        wait_until(lambda: to.server.info()["presence_rooms_frozen"] == "1")
+        wait_until(lambda: time.monotonic() >= held)
+        watch.sync()
+        assert watch.told("offline") == {}
+        assert client("PRESENCE.COUNT", room) == 2 and client.redirections["ASK"] > 0
+        assigned = time.monotonic()
+        for node in (to, source, cluster.primaries[2]):
+            node.call("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+        wait_until(lambda: watch.told("offline"))
+        moment = watch.of("offline")[0][1] - assigned
+        assert TIMEOUT + GRACE - 0.2 <= moment <= TIMEOUT + GRACE + 0.5, moment
+        cluster.wait_ok()
+        watch.sync()
+        assert set(watch.told("offline")) == {f"{room}:leaves"} and watch.doubles("offline") == []
+        assert {node.shard for node in watch.told("offline")[f"{room}:leaves"]} == {1}
+        assert crowd.odd == []
+
+
+# -- Valkey 9's slot migration ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def atomic(cluster, kind):
+    if kind != "valkey-9.1":
+        pytest.skip("no CLUSTER MIGRATESLOTS")
+    return cluster
+
+
+def test_slots_migrated_under_load(atomic):
+    cluster = atomic
+    low = name_in(range(40), 10, "low")
+    scene = Scene(cluster, low + spread(12), by=cluster.primaries)
+    where = 0
+    for turn in range(4):
+        source, to = cluster.primaries[where % 3], cluster.primaries[(where + 1) % 3]
+        if turn == 1:
+            scene.fall_silent()
+        cluster.migrate_slots(0, 39, to)
+        if turn == 2:
+            scene.say_goodbye()
+        cluster.wait_migrated(source)
+        where += 1
+    assert all(cluster.owner(slot_of(room)) is cluster.primaries[where % 3] for room in low)
+    scene.end()
+
+
+def test_the_target_is_silent_until_the_slot_is_its_own(atomic):
+    """Beats go to the source, to the target everybody is silent: it may not say a word.
+
+    Its replica gets what the source sends as it came (Valkey hands the stream on) and cannot tell it from its own
+    primary's decisions: its keyspace events, of what really happened, are heard there as well as at the source.
+    """
+    cluster = atomic
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    rooms = name_in(range(20), 5, "low")
+    scene = Scene(cluster, rooms, by=cluster.primaries)
+    source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
+    cluster.migrate_slots(0, 19, to)
+    wait_until(lambda: to.server.info()["presence_rooms"] == "5")
+    # Some leave in the middle, by goodbye and by silence; some come.
+    scene.say_goodbye()
+    scene.fall_silent()
+    held = time.monotonic() + 3 * (TIMEOUT + GRACE)
+    scene.client("PRESENCE.BEAT", rooms[0], "late", "TIMEOUT", 60000)
+    wait_until(lambda: time.monotonic() >= held)
+    scene.watch.sync()
+    assert [event for event in scene.watch.of() if event[0] is to] == []
+    left = 5 * 2 * LEAVE
+    assert len(scene.watch.told("offline")) == left and scene.watch.doubles("offline", cluster.primaries) == []
+    assert to.server.info()["presence_rooms_frozen"] == "5"
+    source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+    cluster.wait_migrated(source)
+    assert scene.client("PRESENCE.BYE", rooms[0], "late") == 1
+    quiet = time.monotonic() + 2 * TIMEOUT + GRACE
+    wait_until(lambda: time.monotonic() >= quiet)
+    scene.watch.sync()
+    assert len(scene.watch.told("offline")) == left + 1 and scene.watch.doubles("offline", cluster.primaries) == []
+    assert scene.crowd.odd == [] and set(scene.watch.told("online")) == {f"{rooms[0]}:late"}
+    assert all(to.call("PRESENCE.COUNT", room) == STAY for room in rooms)
+    scene.crowd.__exit__()
+    for node in cluster.nodes:
+        agree(node)
+    scene.watch.close()
+
+
+@pytest.mark.parametrize("held", [0.3, 0.55, 0.9])
+def test_takeover_gives_one_fresh_timeout(atomic, held):
+    """Taken over just before the target's view of everybody would be due: each has a whole timeout from then on."""
+    cluster = atomic
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    room = name_in(range(20))[0]
+    client = cluster.client()
+    client("PRESENCE.MBEAT", room, "MEMBERS", *range(10))
+    source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
+    with Watch(cluster) as watch:
+        with Crowd(cluster, {room: [str(n) for n in range(10)]}, every=0.1):
+            cluster.migrate_slots(0, 19, to)
+            wait_until(lambda: to.server.info()["presence_rooms"] == "1", every=0.002)
+            until = time.monotonic() + held * (TIMEOUT + GRACE)
+            wait_until(lambda: time.monotonic() >= until, every=0.002)
+        # From the last beats to the end of the handover is heard silence at the source.
+        source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+        cluster.wait_migrated(source)
+        taken = time.monotonic()
+        wait_until(lambda: len(watch.told("offline")) == 10, every=0.02)
+        watch.sync()
+        first = watch.of("offline")[0][1] - taken
+        assert TIMEOUT + GRACE - 0.3 <= first <= TIMEOUT + GRACE + 0.5, first
+        assert watch.doubles("offline") == [] and {e[0].shard for e in watch.of("offline")} == {to.shard}
+
+
+def test_a_cancelled_migration_leaves_nothing(atomic):
+    cluster = atomic
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    rooms = name_in(range(20), 5, "low")
+    scene = Scene(cluster, rooms, by=cluster.primaries)
+    source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
+    cluster.migrate_slots(0, 19, to)
+    wait_until(lambda: to.server.info()["presence_rooms"] == "5")
+    scene.fall_silent()
+    held = time.monotonic() + TIMEOUT + GRACE + 0.5
+    wait_until(lambda: time.monotonic() >= held)
+    source.call("CLUSTER", "CANCELSLOTMIGRATIONS")
+    source.call("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+    for node in (to, cluster.partner(to)):
+        wait_until(lambda: node.server.info()["presence_rooms"] == "0")
+    assert [event for event in scene.watch.of() if event[0] is to] == []
+    scene.say_goodbye()
+    scene.end()
+
+
+# -- primaries change -------------------------------------------------------------------------------------------------
+
+
+def test_a_primary_is_killed_and_its_replica_promoted(cluster):
+    scene = Scene(cluster, spread())
+    lost, heir = cluster.primaries[0], cluster.replicas[0]
+    of_lost = [room for room in scene.rooms if slot_of(room) in shard_slots(0)]
+    scene.fall_silent()
+    cluster.kill(lost)
+    killed = time.monotonic()
+    cluster.wait(heir.is_primary, "the promotion")
+    promoted = time.monotonic()
+    cluster.wait_ok()
+    scene.say_goodbye()
+    cluster.restart(lost)
+    scene.watch.add(lost)
+    cluster.wait_ok()
+    wait_until(lambda: all(f"{room}:silent{n}" in scene.watch.told("offline") for room in scene.rooms for n in range(LEAVE)))
+    for _, moment, _, name in scene.watch.of("offline"):
+        room, id = name.rsplit(":", 1)
+        if id.startswith("silent") and room in of_lost:
+            assert promoted + TIMEOUT + GRACE - 0.5 <= moment <= promoted + TIMEOUT + GRACE + 2.5, moment - promoted
+        elif id.startswith("silent"):
+            assert killed + TIMEOUT + GRACE - 0.8 <= moment, "the others go on as if nothing was"
+    assert heir.server.info()["presence_amnesties_promotion"] == "1"
+    scene.end()
+
+
+def test_handing_over_to_and_fro(cluster):
+    scene = Scene(cluster, spread())
+    for turn in range(6):
+        shard = turn % 3
+        pair = [cluster.primaries[shard], cluster.replicas[shard]]
+        replica = pair[0] if pair[1].is_primary() else pair[1]
+        if turn == 2:
+            scene.fall_silent()
+        cluster.fail_over(replica, *(["FORCE"] if turn == 5 else []))
+        if turn == 3:
+            scene.say_goodbye()
+    scene.end()
+
+
+# -- nobody is served -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("down", [0.8, 3.0])
+def test_nobody_is_accused_while_the_cluster_is_down(cluster, down):
+    """Two of three primaries die. For less than a member's time or for long: nobody leaves before a fresh timeout."""
+    third = name_in(shard_slots(2), 10)
+    client = cluster.client()
+    for room in third:
+        client("PRESENCE.MBEAT", room, "MEMBERS", *range(10))
+    cluster.wait_equal()
+    lost, last = cluster.primaries[:2], cluster.primaries[2]
+    connection = last.server.client()
+    with Watch(cluster) as watch:
+        for node in [*lost, *cluster.replicas[:2]]:
+            cluster.kill(node)
+        beat = lambda: [connection.call("PRESENCE.MBEAT", room, "MEMBERS", *range(10)) for room in third]
+        last_beat = time.monotonic()
+
+        def refused():
+            nonlocal last_beat
+            before = time.monotonic()
+            replies = beat()
+            if any(isinstance(reply, Err) for reply in replies):
+                return True
+            last_beat = before
+            return False
+
+        wait_until(refused, every=0.01)
+        refused_since = time.monotonic()
+        until = refused_since + down * (TIMEOUT + GRACE)
+        wait_until(lambda: time.monotonic() >= until)
+        watch_of_last = lambda: [event for event in watch.of("offline") if event[0].shard == last.shard]
+        assert watch_of_last() == []
+        cluster.restart(*lost)
+        cluster.wait(lambda: last.state() == "ok", "the cluster to serve again")
+        served = time.monotonic()
+        wait_until(lambda: len({name for _, _, _, name in watch_of_last()}) == 100)
+        first = watch_of_last()[0][1]
+        assert served + TIMEOUT + GRACE - 0.5 <= first <= served + TIMEOUT + GRACE + 1.0, (first - served, first - last_beat)
+        assert int(last.server.info()["presence_deaf_ms_refusing"]) >= 1000 * down * (TIMEOUT + GRACE) - 500
+    cluster.restart(*cluster.replicas[:2])
+    cluster.wait_ok()
+
+
+# -- cases from the field ---------------------------------------------------------------------------------------------
+
+
+def test_the_last_session_rule_across_gateways_and_shards(cluster):
+    """F14: two gateways, two rooms on two shards; a member goes when its last session goes, wherever that was heard."""
+    a, b = name_in(shard_slots(0))[0], name_in(shard_slots(1))[0]
+    one, two = cluster.client(), cluster.client()
+    assert one("PRESENCE.BEAT", a, "u", "SESSION", "s1", "TIMEOUT", 60000) == 1
+    assert two("PRESENCE.BEAT", a, "u", "SESSION", "s2", "TIMEOUT", 60000) == 0
+    assert two("PRESENCE.BEAT", b, "u", "SESSION", "s3") == 1
+    cluster.wait_equal()
+    with Watch(cluster) as watch:
+        assert one("PRESENCE.BYE", a, "u", "SESSION", "s1") == 0
+        watch.sync()
+        assert watch.told("offline") == {}
+        assert two("PRESENCE.BYE", a, "u", "SESSION", "s2") == 1
+        assert two("PRESENCE.BEAT", b, "u", "SESSION", "s3") == 0
+        assert one("PRESENCE.COUNT", b) == 1
+        cluster.kill(cluster.primaries[1])
+        cluster.wait(cluster.replicas[1].is_primary, "the promotion")
+        promoted = time.monotonic()
+        wait_until(lambda: f"{b}:u" in watch.told("offline"))
+        moment = next(t for _, t, _, name in watch.of("offline") if name == f"{b}:u")
+        assert promoted + TIMEOUT + GRACE - 0.5 <= moment <= promoted + TIMEOUT + GRACE + 1.0, moment - promoted
+        watch.sync() if cluster.primaries[1].server.alive else None
+        told = watch.told("offline")
+        assert set(told) == {f"{a}:u", f"{b}:u"} and watch.doubles("offline") == []
+        assert told[f"{b}:u"] == [cluster.replicas[1]]
+    cluster.restart(cluster.primaries[1])
+    cluster.wait_ok()
+    assert two("PRESENCE.COUNT", b) == 0
+
+
+def test_each_room_keeps_its_own_settings_in_a_move(cluster):
+    """F101: 300 rooms of one slot, ten in a MIGRATE; what each had by itself it has afterwards, and no neighbour's."""
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    tag = name_in(shard_slots(0), prefix="t")[0]
+    slot, client = slot_of(tag), source.server.client()
+    rooms = [f"{{{tag}}}:{n}" for n in range(300)]
+    lasts = {}
+    for n, room in enumerate(rooms):
+        if n % 3 == 0:
+            lasts[room] = (1000 + n, 500 + n)
+            client("PRESENCE.CREATE", room, "TIMEOUT", 1000 + n, "GRACE", 500 + n, "FEED", n)
+            client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}", "SHARE", "everyone")
+        elif n % 3 == 1:
+            lasts[room] = (1200 + n, 700 + n)
+            own = ("TIMEOUT", 1200 + n, "GRACE", 700 + n, "STATUS", f"status{n}", "DATA", f"data{n}")
+            client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}", "SHARE", "friends", *own)
+        else:
+            lasts[room] = (100 + n, 60000 + n)
+            client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}", "TIMEOUT", 100 + n, "GRACE", 60000 + n)
+
+    def beat():
+        for n, room in enumerate(rooms):
+            if n % 3 != 2:
+                client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}")
+
+    with Watch(cluster) as watch:
+        # The last third is in grace by then.
+        grace = lambda: beat() or len({name for name in watch.told("grace")}) >= 100
+        wait_until(grace)
+
+        def view(connection):
+            found = {}
+            for n, room in enumerate(rooms):
+                one, info = member(connection, room, f"u{n}"), room_info(connection, room)
+                sessions = {
+                    id: {key: session[key] for key in ("status", "data", "timeout", "grace")}
+                    for id, session in one["sessions"].items()
+                }
+                settings = {key: value for key, value in info.items() if key in ("timeout", "grace", "feed", "recent", "share")}
+                found[room] = (one["share"], one["since"], sessions, settings), info["epoch"]
+            return found
+
+        before = view(client)
+        began = time.monotonic()
+        assert cluster.move_slot(slot, to) == 300
+        arrived = time.monotonic()
+        after = view(to.server.client())
+        for room in rooms:
+            assert after[room][0] == before[room][0], room
+            assert after[room][1] != before[room][1], "another epoch"
+        short = {f"{room}:u{n}" for n, room in enumerate(rooms) if n % 3 != 2}
+        wait_until(lambda: short <= set(watch.told("offline")))
+        watch.sync()
+        assert set(watch.told("offline")) == short and watch.doubles("offline") == []
+        for node, moment, _, name in watch.of("offline"):
+            assert node.shard == 1, "the new owner's shard only"
+            own = sum(lasts[name.rsplit(":", 1)[0]]) / 1000
+            assert began + own - 0.05 <= moment <= arrived + own + 0.7, (name, moment - arrived, own)
+    assert cluster.client()("PRESENCE.COUNT", rooms[2]) == 1
+
+
+COMMANDS = [
+    # command, its keys as indexes
+    ("PRESENCE.BEAT k m SESSION s SHARE everyone STATUS a DATA b TIMEOUT 5000 GRACE 10", [1]),
+    ("PRESENCE.MBEAT k MEMBERS m n", [1]),
+    ("PRESENCE.MBEAT k EACH SESSIONS m s", [1]),
+    ("PRESENCE.BYE k m SESSION s SOFT", [1]),
+    ("PRESENCE.SHARE k m friends", [1]),
+    ("PRESENCE.COUNT k BADGE", [1]),
+    ("PRESENCE.MCOUNT k a b", [1, 2, 3]),
+    ("PRESENCE.FRIENDS k v a b", [1]),
+    ("PRESENCE.FRIENDSFROM k v a", [1, 3]),
+    ("PRESENCE.UNIQUE k", [1]),
+    ("PRESENCE.UNIQUE k WITH a b", [1, 3, 4]),
+    ("PRESENCE.UNIQUE k DAYS 1 WITH a b", [1, 5, 6]),
+    ("PRESENCE.GET k m", [1]),
+    ("PRESENCE.MEMBERS k CURSOR 0 COUNT 10 ALL", [1]),
+    ("PRESENCE.CREATE k TIMEOUT 5000", [1]),
+    ("PRESENCE.ALTER k GRACE DEFAULT", [1]),
+    ("PRESENCE.INFO k", [1]),
+]
+
+
+def test_only_declared_keys_only_one_slot(cluster):
+    """F104: GETKEYS tells the keys of each form; several slots fail before any effect; an ACL of one key holds."""
+    in_other = {"k": name_in(shard_slots(0))[0], "a": name_in(shard_slots(1))[0], "b": name_in(shard_slots(2))[0]}
+    tagged = {key: f"{{{in_other['k']}}}{key}" for key in "kab"}
+    here = cluster.owner(slot_of(in_other["k"])).server.client()
+    client = cluster.client()
+    for node in cluster.nodes:
+        node.call("ACL", "SETUSER", "one", "on", "nopass", f"~{tagged['k']}", "+@all")
+    limited = cluster.owner(slot_of(tagged["k"])).server.client()
+    limited("AUTH", "one", "x")
+    for line, keys in COMMANDS:
+        words = line.split()
+
+        def named(names):
+            return [names[word] if index in keys else word for index, word in enumerate(words)]
+
+        one, many = named(tagged), named(in_other)
+        assert here("COMMAND", "GETKEYS", *one) == [one[index].encode() for index in keys], line
+        before = {node: node.call("DBSIZE") for node in cluster.primaries}
+        if len(keys) > 1:
+            assert here.call(*many).code == "CROSSSLOT", line
+            assert limited.call(*one).code == "NOPERM", line
+        elif words[0] != "PRESENCE.CREATE":
+            assert not isinstance(limited.call(*one), Err), line
+        assert len(keys) == 1 or {node: node.call("DBSIZE") for node in cluster.primaries} == before
+        if words[0] == "PRESENCE.CREATE":
+            client.call("DEL", one[1])
+        reply = client.call(*one)
+        assert not isinstance(reply, Err), (line, reply)
+        # Elsewhere it is redirected.
+        elsewhere = cluster.primaries[1].server.client()
+        assert elsewhere.call(*one).code == "MOVED", line
+    assert fields(client("PRESENCE.INFO", tagged["k"]))
