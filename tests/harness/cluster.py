@@ -173,7 +173,8 @@ class Cluster:
         return moved
 
     def reshard(self, source: Node, to: Node, slots: int) -> str:
-        """`redis-cli --cluster reshard`; its output."""
+        """`redis-cli --cluster reshard`, which wants all nodes to agree first; its output."""
+        self.wait_ok()
         tool = shutil.which("redis-cli") or "redis-cli"
         options = ["--cluster-from", source.id, "--cluster-to", to.id, "--cluster-slots", str(slots), "--cluster-yes"]
         address = f"{source.address[0]}:{source.address[1]}"
@@ -315,11 +316,17 @@ class Crowd:
         self.cluster = cluster
         self.every = every
         self.rooms = {room: list(ids) for room, ids in rooms.items()}
-        self.beats = 0
+        self._beats = dict.fromkeys(self.rooms, 0)
         self.odd: list[str] = []
         self._stop = threading.Event()
-        self._lock = threading.Lock()
+        # Held for each beat, so that nothing of whoever has left is still under way.
+        self._locks = {room: threading.Lock() for room in self.rooms}
         self._threads = [threading.Thread(target=self._run, args=(room,), daemon=True) for room in self.rooms]
+
+    @property
+    def beats(self) -> int:
+        """Beats that renewed somebody."""
+        return sum(self._beats.values())
 
     def start(self) -> Crowd:
         for thread in self._threads:
@@ -327,8 +334,8 @@ class Crowd:
         return self
 
     def leave(self, room: str, id: str) -> None:
-        """This one falls silent."""
-        with self._lock:
+        """This one falls silent; its last beat has been answered."""
+        with self._locks[room]:
             self.rooms[room].remove(id)
 
     def __enter__(self) -> Crowd:
@@ -342,15 +349,15 @@ class Crowd:
     def _run(self, room: str) -> None:
         client = self.cluster.client()
         while not self._stop.is_set():
-            with self._lock:
-                ids = list(self.rooms[room])
-            for id in ids:
-                reply = client.once("PRESENCE.BEAT", room, id)
-                with self._lock:
-                    if reply == 0:
-                        self.beats += 1
-                    elif not (reply is None or isinstance(reply, Err) and reply.code in AGAIN):
-                        self.odd.append(f"{time.monotonic():.3f} {room} {id}: {reply!r}")
+            for id in list(self.rooms[room]):
+                with self._locks[room]:
+                    if id not in self.rooms[room]:
+                        continue
+                    reply = client.once("PRESENCE.BEAT", room, id)
+                if reply == 0:
+                    self._beats[room] += 1
+                elif not (reply is None or isinstance(reply, Err) and reply.code in AGAIN):
+                    self.odd.append(f"{time.monotonic():.3f} {room} {id}: {reply!r}")
             self._stop.wait(self.every)
         client.close()
 
