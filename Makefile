@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest tests
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival bench bench-engine replay lint fmt clean
+.PHONY: help run build test test-all test-survival chaos bench bench-engine replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,11 @@ test-survival: ## stalls, crashes, failovers and moving slots, on all four serve
 	@scripts/install.sh test
 	cargo build --release
 	PRESENCE_SERVERS=$${PRESENCE_SERVERS:-$(ALL_SERVERS)} $(PYTHON) -m pytest tests/survival $(T)
+
+chaos: ## what servers go through, on all four: false departures, ghosts, double announcements, each 0 (ARGS="--minutes 10")
+	@scripts/install.sh test
+	cargo build --release
+	$(PYTHON) scripts/chaos.py $(ARGS)
 
 bench: ## a beat beside what plain Redis would do instead, on one server (ARGS=--check: fail below the targets)
 	@scripts/install.sh run
