@@ -21,8 +21,8 @@ def settled(server):
 
 
 def flat(server, before, within=400_000):
-    """No more bytes are used than before, but for so many: what is kept ready for the next command, and the server's own.
-    One byte left of each member or session that came would be seen in most of the tests."""
+    """Nearly no more bytes are used than before: `within` is what is kept ready for the next command, and the server's own.
+    So these tests see a leak of about five bytes for each member, session or room, not of one."""
     check_sums(server)
     try:
         wait_until(lambda: settled(server) <= before + within, timeout=5, every=0.2)
