@@ -48,6 +48,9 @@ ENTRIES = [
     ("freeing a room", ["DEL", "doomed"]),
 ]
 
+# Some servers first ask these where their keys are; the panic then ends that question, and the command runs.
+ASKED_FOR_KEYS = ("(unique)", "(friends_from)")
+
 
 def test_every_entry_contains_its_panic(injecting):
     client = injecting.client()
@@ -58,7 +61,7 @@ def test_every_entry_contains_its_panic(injecting):
         client("SET", "string", "x")
         assert client("PRESENCE.PANIC", entry) == "OK"
         answer = client.call(*command)
-        if entry.startswith("("):
+        if entry.startswith("(") and entry not in ASKED_FOR_KEYS:
             assert "internal error" in str(answer), (entry, answer)
         wait_until(lambda: "panic: injected" in "\n".join(injecting.log().splitlines()[-50:]))
         assert client("PING") == "PONG", entry
