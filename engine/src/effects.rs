@@ -41,7 +41,7 @@ struct Stored {
     count: u32,
 }
 
-/// The effects of one step on one room. Meant to be reused: [`Effects::clear`] keeps the memory.
+/// The effects of one step on one room. Meant to be reused: [`Effects::clear`] keeps the memory that usual steps need.
 #[derive(Debug, Default)]
 pub struct Effects {
     events: Vec<Stored>,
@@ -57,6 +57,9 @@ pub struct Effects {
     pub(crate) scratch: Vec<u8>,
 }
 
+/// Events for which memory is kept between steps.
+const KEPT: usize = 256;
+
 impl Effects {
     /// Forgets the last step.
     pub fn clear(&mut self) {
@@ -65,6 +68,12 @@ impl Effects {
         self.visible = false;
         self.stats = Stats::default();
         self.lateness.clear();
+        // A large batch needs hundreds of kilobytes; they go back when it is done.
+        self.events.shrink_to(KEPT);
+        self.ids.shrink_to(KEPT * 16);
+        self.lateness.shrink_to(KEPT);
+        self.scratch.shrink_to(KEPT * 16);
+        self.log.shrink_to(KEPT * 64);
     }
 
     /// The events, in the order in which they happened.

@@ -117,6 +117,11 @@ impl Log {
         self.body.len()
     }
 
+    /// Gives back memory beyond `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.body.shrink_to(bytes);
+    }
+
     /// The room's own settings are these.
     pub fn settings(&mut self, settings: Option<&RoomSettings>) {
         let Some(settings) = settings else { return self.body.push(NO_SETTINGS) };
