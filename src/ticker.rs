@@ -96,7 +96,6 @@ fn on_timer(ctx: Ctx<'_>) {
 /// Called with the server's own periodic work, which goes by the monotonic clock.
 pub(crate) fn watch(ctx: Ctx<'_>) {
     let late = node::with(|node| monotonic_us().saturating_sub(node.ticks.planned_us) > LATE_US);
-
     if !late {
         return;
     }
