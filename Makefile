@@ -2,11 +2,11 @@
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python
-PYTEST := $(PYTHON) -m pytest tests
+TESTS := tests
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival chaos bench bench-engine replay lint fmt clean
+.PHONY: help run build test test-all test-survival pytest chaos bench bench-engine replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,22 +17,25 @@ run: ## install what is missing, build, start a server with the module, and show
 build: ## the module: target/release/libpresence.so
 	cargo build --release
 
-test: ## the engine's tests, then the integration tests on the oldest and the newest server (T=… to pytest)
+test: ## engine tests, integration tests on the oldest and the newest server, survival on all four (T=… to pytest)
 	@scripts/install.sh test
 	cargo test -p presence-engine
 	cargo build --features inject-panics
 	cargo build --release
-	@# Most tests wait for silence, so several go at once; those that make or measure load go alone. 5: none was chosen.
-	$(PYTEST) -n 4 -m 'not alone' $(T) || [ $$? = 5 ]
-	$(PYTEST) -m alone $(T) || [ $$? = 5 ]
+	@$(MAKE) --no-print-directory pytest
 
-test-all: ## the same on all four servers
-	@PRESENCE_SERVERS=$(ALL_SERVERS) $(MAKE) --no-print-directory test
+test-all: ## everything on all four servers, what is long at its full length
+	@PRESENCE_SERVERS=$(ALL_SERVERS) PRESENCE_FULL=1 $(MAKE) --no-print-directory test
 
-test-survival: ## stalls, crashes, failovers and moving slots, on all four servers; takes minutes (T=… to pytest)
+test-survival: ## stalls, crashes, failovers, moving slots, on all four servers, at full length (T=… to pytest)
 	@scripts/install.sh test
 	cargo build --release
-	PRESENCE_SERVERS=$${PRESENCE_SERVERS:-$(ALL_SERVERS)} $(PYTHON) -m pytest tests/survival $(T)
+	@PRESENCE_FULL=1 $(MAKE) --no-print-directory pytest TESTS=tests/survival
+
+# Most tests wait for silence, so several go at once; those that make or measure load go alone. 5: none was chosen.
+pytest:
+	$(PYTHON) -m pytest $(TESTS) -n 5 -m 'not alone' $(T) || [ $$? = 5 ]
+	$(PYTHON) -m pytest $(TESTS) -m alone $(T) || [ $$? = 5 ]
 
 chaos: ## what servers go through, on all four: false departures, ghosts, double announcements, each 0 (ARGS="--minutes 10")
 	@scripts/install.sh test

@@ -1,27 +1,29 @@
-"""Fixtures: each test gets a fresh server of each kind in PRESENCE_SERVERS (comma-separated; default the oldest and the newest)."""
+"""Fixtures: each test gets a fresh server of each kind in PRESENCE_SERVERS, comma-separated. If that is not set, the
+survival suite takes all four, everything else the oldest and the newest."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from harness import KINDS, Connection, Server, Watcher
 
-SERVERS = [kind.strip() for kind in (os.environ.get("PRESENCE_SERVERS") or "redis-7.0,valkey-9.1").split(",")]
+ALL = "redis-7.0,redis-8.2,valkey-8.1,valkey-9.1"
+CHOSEN = os.environ.get("PRESENCE_SERVERS")
+SERVERS, SURVIVAL_SERVERS = ((CHOSEN or default).split(",") for default in ("redis-7.0,valkey-9.1", ALL))
 if unknown := set(SERVERS) - set(KINDS):
     raise pytest.UsageError(f"PRESENCE_SERVERS: unknown {sorted(unknown)}; there are {sorted(KINDS)}")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The survival suite takes minutes: only if asked for, by PRESENCE_SURVIVAL=1 or by its path."""
-    asked = os.environ.get("PRESENCE_SURVIVAL") == "1" or any("survival" in arg for arg in config.args)
-    return True if collection_path.name == "survival" and not asked else None
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        survival = metafunc.definition.path.parent.name == "survival"
+        metafunc.parametrize("kind", SURVIVAL_SERVERS if survival else SERVERS, indirect=True)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture
 def kind(request: pytest.FixtureRequest) -> str:
     """The kind of server under test."""
     return request.param

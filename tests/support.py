@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Callable
 
 from harness import Connection, Server
 
 TYPE = "presence1"
+# What is long at its full length; else what fits into every `make test`.
+FULL = os.environ.get("PRESENCE_FULL") == "1"
 # A room in which silence ends soon: offline 700 ms after the last beat.
 QUICK = ("TIMEOUT", 400, "GRACE", 300)
 T_AND_G = 0.7
