@@ -215,3 +215,20 @@ def test_expire_on_a_room_announces_nobody(client, server):
         events.hold_until(expired.t + T_AND_G + 0.2)
         assert [event.name for event in events.of("offline")] == []
         assert client("PRESENCE.COUNT", "r") == 0 and client("PRESENCE.BEAT", "r", "asha") == 1
+
+
+def test_eviction_of_rooms_announces_nobody(client, server):
+    with Watcher(server, patterns=["__keyevent@*__:*"]) as events:
+        client("CONFIG", "SET", "presence.timeout", 800, "presence.grace", 0)
+        rooms = [f"r{n}" for n in range(20)]
+        for room in rooms:
+            client("PRESENCE.MBEAT", room, "MEMBERS", *range(20))
+        client("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", 1)
+        # Any command makes the server look for memory.
+        wait_until(lambda: client("DBSIZE") == 0)
+        wait_until(lambda: server.info()["presence_rooms"] == "0")
+        client("CONFIG", "SET", "maxmemory", 0)
+        evicted = events.wait("evicted", count=20)
+        assert {event.name.decode() for event in events.of("evicted")} == set(rooms)
+        events.hold_until(evicted.t + 1.0)
+        assert events.of("offline", "grace") == []

@@ -110,6 +110,28 @@ def test_only_what_others_see_touches_watchers_of_the_key(server, client, watche
     assert tracker.wait_push(lambda push: push[0] == b"invalidate")[1] == [b"r"]
 
 
+def test_a_room_that_ends_by_itself_is_told_once(server, client):
+    """To who watches it, to who caches what was read of it, and to who listens."""
+    client("CONFIG", "SET", "presence.recent", 0, "presence.uniques-days", 0)
+    other, tracker = server.client(), server.client(resp=3)
+    tracker("CLIENT", "TRACKING", "ON")
+    client("PRESENCE.BEAT", "r", "asha", "TIMEOUT", 1000, "GRACE", 0)
+    assert tracker("PRESENCE.COUNT", "r") == 1
+    assert set(other.pipeline([("PRESENCE.BEAT", "r", "asha")] * 100)) == {0}
+    tracker("PING")
+    assert not tracker.pushes, "a hundred beats, no invalidation"
+    client("WATCH", "r")
+    with Watcher(server, patterns=["__keyevent@*__:*"]) as events:
+        events.wait("del", "r")
+        client("MULTI"), client("PING")
+        assert client("EXEC") is None
+        assert tracker.wait_push(lambda push: push[0] == b"invalidate")[1] == [b"r"]
+        tracker("PING")
+        assert not tracker.pushes, "one for the end"
+        events.sync()
+        assert events.kinds()[-2:] == ["offline", "del"] and len(events.of("del")) == 1
+
+
 # -- what the replica knows -------------------------------------------------------------------------------------------
 
 
@@ -181,6 +203,32 @@ def after(seconds, what):
     until = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() >= until)
     return what()
+
+
+def test_rooms_of_several_databases_stay_apart(pair):
+    """One tick has something to do in each of them; the client stays where it is."""
+    databases = (0, 5, 15)
+    primary, replica = pair({"appendonly": "yes", "appendfsync": "always"})
+    clients = {db: primary.client(db=db) for db in databases}
+    with Watcher(replica) as watcher:
+        for db, client in clients.items():
+            client("PRESENCE.CREATE", "r", *QUICK, "RECENT", 0)
+            client("PRESENCE.MBEAT", "r", "MEMBERS", f"only{db}", *(f"m{n}" for n in range(20)))
+            client("PRESENCE.BEAT", "r", f"stays{db}", "TIMEOUT", 60000), client("PRESENCE.BEAT", "q", f"q{db}", "GRACE", 0)
+        assert [clients[db]("PRESENCE.BYE", "q", f"q{db}") for db in databases] == [1, 1, 1]
+        for db, client in clients.items():
+            wait_until(lambda: client("PRESENCE.COUNT", "r") == 1)
+            assert f" db={db} " in client("CLIENT", "INFO").decode()
+        equal(primary, replica)
+        watcher.sync()
+        gone = {(event.db, event.name) for event in watcher.of("offline") if event.name.startswith(b"r:")}
+        assert gone == {(db, f"r:{id}".encode()) for db in databases for id in (f"only{db}", *(f"m{n}" for n in range(20)))}
+    now = primary.client()("DEBUG", "DIGEST")
+    promote(replica)
+    replica.restart(kill=True), primary.restart(kill=True)
+    assert primary.client()("DEBUG", "DIGEST") == replica.client()("DEBUG", "DIGEST") == now, "what the logs tell"
+    for db in databases:
+        assert names(primary.client(db=db), "r") == [f"stays{db}".encode()]
 
 
 def test_a_replica_expires_nobody_by_itself(pair):
