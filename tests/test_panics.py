@@ -1,5 +1,7 @@
 """A panic at any entry from the server leaves the server up. Uses a build of the module that panics on demand."""
 
+import time
+
 import pytest
 
 from harness import MODULE, Watcher
@@ -15,7 +17,6 @@ def injecting(make_server):
     if not INJECTING.exists():
         pytest.fail(f"no {INJECTING.name} that panics on demand; `make test` builds it (cargo build --features inject-panics)")
     return make_server(module=INJECTING)
-
 
 
 # Entry, and the command that the server answers through it.
@@ -103,3 +104,53 @@ def test_a_rewrite_that_panics_ends_in_the_child(injecting):
     wait_until(lambda: "panic: injected" in injecting.log())
     wait_until(lambda: injecting.info("persistence")["aof_rewrite_in_progress"] in (0, "0"))
     assert client("PRESENCE.COUNT", "r") == 1
+
+
+# -- a panic that waits shows whether the server enters at all ---------------------------------------------------------
+
+
+def panics(server):
+    return int(server.info()["presence_panics"])
+
+
+def test_commands_do_not_enter_the_module(injecting):
+    """Of the server events only those with the same number everywhere: Valkey's number 20 comes with each command."""
+    client = injecting.client()
+    client("CONFIG", "SET", "hz", 1)
+    script = "for n = 1, 10000 do redis.call('INCR', KEYS[1]) end"
+
+    def quiet():
+        """Between two rounds of the server's own periodic work, a second apart."""
+        client("PRESENCE.PANIC", "a server event")
+        before = panics(injecting)
+        wait_until(lambda: panics(injecting) > before, every=0.002)
+        client("PRESENCE.PANIC", "a server event")
+        began = time.monotonic()
+        assert set(client.pipeline([("PING",)] * 2000)) == {"PONG"}
+        client("EVAL", script, 1, "counter")
+        after = panics(injecting)
+        return time.monotonic() - began < 0.8, after - before - 1
+
+    # On a machine that was too slow it says nothing.
+    results = [quiet() for _ in range(3)]
+    assert 0 in [entered for in_time, entered in results if in_time] or not any(in_time for in_time, _ in results), results
+
+
+def test_only_generic_notifications_enter_the_module(injecting):
+    """Whoever takes KEY_TRIMMED, LOADED or all of them pays for each, and makes the server trim slots key by key."""
+    client = injecting.client()
+    client("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    # To set a time is generic; to run out is not.
+    client("SET", "string", "x"), client("PRESENCE.BEAT", "r", "m"), client("PSETEX", "brief", 50, "x")
+    client("PRESENCE.PANIC", "a keyspace notification")
+    for command in ("SET s x", "GET none", "GET string", "HSET h f x", "RPUSH l x", "SADD set x", "ZADD z 1 x", "XADD st * f x"):
+        client(*command.split())
+    client("PRESENCE.BEAT", "r", "n", "TIMEOUT", 100, "GRACE", 0)
+    wait_until(lambda: client("PRESENCE.COUNT", "r") == 1 and not client("EXISTS", "brief"))
+    client("DEBUG", "RELOAD")
+    client("CONFIG", "SET", "maxmemory", 1), client.call("SET", "one", "more")
+    wait_until(lambda: client("DBSIZE") == 0 or client.call("SET", "one", "more"))
+    client("CONFIG", "SET", "maxmemory", 0)
+    assert panics(injecting) == 0
+    client("SET", "string", "x"), client("RENAME", "string", "renamed")
+    assert panics(injecting) == 1
