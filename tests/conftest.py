@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness import KINDS, Connection, Server, Watcher
+from support import registry_fault
 
 ALL = "redis-7.0,redis-8.2,valkey-8.1,valkey-9.1"
 CHOSEN = os.environ.get("PRESENCE_SERVERS")
@@ -32,7 +33,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def make_server(kind: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
     """Starts servers of this kind, `make_server(**as for Server)`; at the end of the test each must be alive, without
-    warnings of the module (unless marked `warnings_ok`), and end cleanly. A test that ends one for good calls its `close`."""
+    warnings of the module (unless marked `warnings_ok`), know of its rooms and no others, and end cleanly. A test that ends
+    one for good calls its `close`."""
     servers: list[Server] = []
 
     def make(**options: Any) -> Server:
@@ -49,6 +51,8 @@ def make_server(kind: str, request: pytest.FixtureRequest) -> Iterator[Callable[
         elif server.warnings() and request.node.get_closest_marker("warnings_ok") is None:
             faults.append("\n".join(["the module warned:", *server.warnings()]))
         if server.alive:
+            if fault := registry_fault(server):
+                faults.append(f"{server.kind}: {fault}")
             try:
                 if code := server.shutdown():
                     faults.append(f"{server.kind} ended with {code}\n{server.log()[-6000:]}")
