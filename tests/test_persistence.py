@@ -135,6 +135,23 @@ def test_deadlines_follow_the_keyspace(server, client, watcher, move):
     check_sums(server)
 
 
+def test_a_dump_restored_late_gives_one_fresh_timeout(server, client, watcher):
+    crowd(client)
+    dump = client("DUMP", "r")
+    watcher.wait("offline", count=CROWD)
+    watcher.hold_until(time.monotonic() + 3 * T_AND_G)
+    watcher.clear()
+    before = time.monotonic()
+    client("RESTORE", "r", 0, dump, "REPLACE")
+    after = time.monotonic()
+    assert client("PRESENCE.COUNT", "r") == CROWD
+    watcher.wait("offline", count=CROWD)
+    watcher.sync()
+    gone = watcher.of("offline")
+    assert len(gone) == CROWD and all(before + T_AND_G <= event.t <= after + T_AND_G + 2 for event in gone)
+    check_sums(server)
+
+
 def test_settings_and_members_survive_every_way_of_moving(server, client, watcher):
     furnish(client)
     before, epochs = view(client), [room_info(client, "full")["epoch"]]

@@ -232,13 +232,15 @@ def test_rooms_of_several_databases_stay_apart(pair):
 
 
 def test_a_replica_expires_nobody_by_itself(pair):
-    primary, replica = pair()
+    primary, replica = pair(of_replica={"appendonly": "yes", "appendfsync": "always"})
     client = primary.client()
     client("PRESENCE.CREATE", "r", *QUICK, "RECENT", 0), client("PRESENCE.MBEAT", "r", "MEMBERS", *range(20))
     in_step(primary, replica)
     with Watcher(replica) as watcher:
         primary.pause()
+        log = log_size(replica)
         watcher.hold_until(time.monotonic() + 3 * T_AND_G)
+        assert log_size(replica) == log
         there = replica.client()
         assert watcher.events == [] and there("PRESENCE.COUNT", "r") == 20
         assert set(there("PRESENCE.FRIENDS", "r", 3, 3)) == {b"online"}

@@ -1,6 +1,6 @@
 """Rooms are freed on other threads, any number at once, while the tick, commands and reads work on others.
 
-PRESENCE_MINUTES says for how long; a few seconds if it is not set.
+PRESENCE_MINUTES says for how long; else it is two at full length, and a few seconds in the short form.
 """
 
 import os
@@ -12,9 +12,9 @@ import pytest
 
 from harness import Connection, Err
 from harness.resp import encode
-from support import check_sums, rooms_of, wait_until
+from support import FULL, check_sums, rooms_of, wait_until
 
-SECONDS = 60 * float(os.environ.get("PRESENCE_MINUTES") or 0.1)
+SECONDS = 60 * float(os.environ.get("PRESENCE_MINUTES") or (2 if FULL else 0.05))
 LAZY = ("user-del", "user-flush", "server-del", "expire", "eviction")
 # A value of fewer members than this is freed where it stands, unless a whole database goes.
 LARGE = 4096
