@@ -6,11 +6,12 @@ mod common;
 use std::hash::Hasher;
 
 use common::{digest, saved, Driver, KEYS, TERM};
-use presence_engine::codec::{decode, Damage, VERSION};
+use presence_engine::codec::{decode, Damage, Entry, Log, VERSION};
 use presence_engine::effects::Effects;
-use presence_engine::member::Attributes;
+use presence_engine::member::{Attributes, Change, Reason};
 use presence_engine::room::Room;
 use presence_engine::settings::{SettingsChange, Share};
+use presence_engine::uniques::Day;
 use proptest::prelude::*;
 use siphasher::sip::SipHasher13;
 
@@ -143,6 +144,77 @@ fn truncations_and_altered_bytes_are_refused() {
         }
         assert!(decode(&altered, d.now).is_ok());
     }
+}
+
+/// Payloads of one entry each, for every kind of entry and every change that it may tell of.
+fn single_entries(d: &Driver) -> Vec<Vec<u8>> {
+    let rich = saved(&d.room, Some(TERM), d.now);
+    let entries: Vec<Entry<'_>> = rich.iter().flat_map(|payload| decode(payload, d.now).unwrap().entries).collect();
+    let changes = [
+        Change::None,
+        Change::Online,
+        Change::Offline(Reason::Timeout),
+        Change::Offline(Reason::Goodbye),
+        Change::Update,
+    ];
+    let day = Day::from_number(20_000);
+    let (mut log, mut payloads) = (Log::default(), Vec::new());
+    let mut end = |log: &mut Log| payloads.push(log.finish(7, 300));
+    for entry in &entries {
+        // A new kind of entry belongs here, too.
+        match entry {
+            Entry::Settings(own) => {
+                log.settings(own.as_ref());
+                end(&mut log);
+                log.settings(None);
+                end(&mut log);
+            }
+            Entry::Put { id, member, .. } => {
+                for change in changes {
+                    log.put(id, member, change, 300);
+                    end(&mut log);
+                    log.remove(id, change, 300);
+                    end(&mut log);
+                }
+            }
+            Entry::Uniques(uniques) => {
+                log.uniques(uniques);
+                end(&mut log);
+                log.unique(day, 0x0123_4567_89ab_cdef);
+                end(&mut log);
+                log.forget_days(day, 3);
+                end(&mut log);
+            }
+            Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) => panic!("not in a saved room: {entry:?}"),
+        }
+    }
+    payloads
+}
+
+#[test]
+fn every_kind_of_entry_is_refused_if_it_ends_too_early() {
+    let mut d = rich();
+    let before = (digest(&d.room, d.now), d.room.seq(), d.room.count());
+    let head = body(&Log::default().finish(7, 300)).len();
+    let payloads = single_entries(&d);
+    let mut kinds: Vec<u8> = payloads.iter().map(|payload| payload[head]).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7]);
+    let (env, mut fx) = (Driver::field(), Effects::default());
+    for payload in payloads {
+        assert_eq!(decode(&payload, d.now).unwrap().entries.len(), 1);
+        let whole = body(&payload);
+        // Both as it breaks off, and with a checksum that fits what is left. Only before the entry is there an end.
+        for len in 0..payload.len() {
+            assert!(d.room.apply(&env.env(), &payload[..len], &mut fx).is_err(), "{len} bytes of {payload:?}");
+        }
+        for len in (0..whole.len()).filter(|&len| len != head) {
+            assert!(d.room.apply(&env.env(), &sealed(&whole[..len]), &mut fx).is_err(), "{len} bytes of {whole:?}");
+        }
+    }
+    assert!(fx.is_empty());
+    assert_eq!((digest(&d.room, d.now), d.room.seq(), d.room.count()), before);
 }
 
 #[test]
