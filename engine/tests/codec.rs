@@ -185,7 +185,9 @@ fn single_entries(d: &Driver) -> Vec<Vec<u8>> {
                 log.forget_days(day, 3);
                 end(&mut log);
             }
-            Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) => panic!("not in a saved room: {entry:?}"),
+            Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) => {
+                panic!("not in a saved room: {entry:?}")
+            }
         }
     }
     payloads
