@@ -20,13 +20,21 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
     match event {
         Event::Cron => ticker::watch(ctx),
         Event::Role { primary: true } => node::with(|node| node.promoted()),
+        Event::Import(import) => node::with(|node| node.imports.follow(import)),
         Event::Loading(Loading::Ended | Loading::Failed) | Event::AsyncLoading(Loading::Ended) => {
             node::with(|node| node.hearing.grant(Deafness::Loading));
         }
         Event::SwapDb { first, second } => node::with(|node| node.registry.swap(first, second)),
-        Event::Role { primary: false } => node::with(|node| node.registry.thaw()),
+        Event::Role { primary: false } => node::with(|node| {
+            node.registry.thaw();
+            node.imports.forget();
+        }),
+        // The end of what was on its way may have been told while the primary could not be heard.
+        Event::Loading(Loading::Started) | Event::AsyncLoading(Loading::Started) => {
+            node::with(|node| node.imports.forget());
+        }
         // What is flushed is freed, and `free` says so.
-        Event::Flush { .. } | Event::Loading(Loading::Started) | Event::AsyncLoading(_) | Event::Shutdown => {}
+        Event::Flush { .. } | Event::AsyncLoading(Loading::Failed) | Event::Shutdown => {}
     }
 }
 

@@ -5,6 +5,7 @@ mod sys;
 mod commands;
 mod config;
 mod events;
+mod imports;
 mod info;
 mod node;
 mod perform;

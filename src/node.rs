@@ -16,6 +16,7 @@ use presence_engine::table::HashKeys;
 use presence_engine::uniques::{Calendar, Day};
 
 use crate::config;
+use crate::imports::Imports;
 use crate::registry::Registry;
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
 
@@ -34,6 +35,7 @@ pub(crate) struct Node {
     /// Where to go on with the visit to every room.
     pub(crate) sweep: Option<u32>,
     pub(crate) budget_us: u64,
+    pub(crate) imports: Imports,
     config: NodeConfig,
     config_generation: u64,
     /// Changes with the timeouts in `config`.
@@ -86,6 +88,7 @@ pub(crate) fn init() {
         ticks: Ticks { last_us: mono, planned_us: mono, ..Ticks::default() },
         sweep: None,
         budget_us: 1_000,
+        imports: Imports::default(),
         config: NodeConfig::default(),
         config_generation: u64::MAX,
         timeouts_generation: 0,

@@ -98,7 +98,8 @@ impl Reading {
             .map_err(|damage| damage.to_string())
     }
 
-    /// The finished room, everybody in it with a fresh timeout.
+    /// The finished room, everybody in it with a fresh timeout. It is due at once: the next tick looks at it, and freezes
+    /// it if it came by RESTORE to a node that does not serve its slot yet.
     fn finish(mut self, flags: Flags, hint: Hint) -> *mut c_void {
         node::with(|node| self.room.hear_afresh(&node.env(flags)));
         into_raw(Value::new(self.room, hint))

@@ -55,7 +55,8 @@ pub(crate) fn write<R>(
 ) -> Result<Option<R>, Refusal> {
     let flags = ctx.flags();
     let import = flags.is_import();
-    let announce = !flags.is_loading() && !import;
+    let told_elsewhere = import || flags.is_replica() && node::with(|node| node.imports.cover(name));
+    let announce = !flags.is_loading() && !told_elsewhere;
     let mut key = Key::open(ctx, name, Mode::Write);
     let (result, outcome) = match key.held(&ROOM) {
         Held::Other => return Err(Refusal::WrongType),

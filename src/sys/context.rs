@@ -158,6 +158,14 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_KeyAtPos)(self.raw, index as c_int) };
     }
 
+    /// The slot of a key; `None` where the server cannot say.
+    pub(crate) fn slot(key: Str<'_>) -> Option<u16> {
+        // SAFETY: the bindings were written when the load began.
+        let slot = unsafe { raw::RedisModule_ClusterKeySlot }?;
+        // SAFETY: the key's name is valid, and is only read.
+        u16::try_from(unsafe { slot(key.as_ptr()) }).ok()
+    }
+
     /// The selected database.
     #[inline]
     pub(crate) fn db(self) -> i32 {
@@ -291,11 +299,8 @@ impl<'a> Ctx<'a> {
             | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
         // Valkey 9 refuses atomic slot migration for the whole node unless every module says it can follow it. Redis
         // may give the same bit another meaning one day.
-        const VALKEY_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
-        // SAFETY: the bindings were written when the load began; the function takes no argument.
-        let known = unsafe { raw::RedisModule_GetModuleOptionsAll.map_or(0, |all| all()) } as u32;
-        if super::ffi::is_valkey() && known & VALKEY_ATOMIC_SLOT_MIGRATION != 0 {
-            options |= VALKEY_ATOMIC_SLOT_MIGRATION;
+        if super::ffi::has_valkey_slot_migration() {
+            options |= super::ffi::VALKEY_SLOT_MIGRATION;
         }
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_SetModuleOptions)(self.raw, options as c_int) };

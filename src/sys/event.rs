@@ -8,6 +8,7 @@ use redis_module::raw::{self, RedisModuleCtx, RedisModuleEvent, RedisModuleStrin
 
 use super::guard::guarded;
 use super::key::OK;
+use super::migration::{self, Import};
 use super::string::Str;
 use super::Ctx;
 
@@ -62,8 +63,8 @@ pub(crate) enum Loading {
     Failed,
 }
 
-/// An event of the server. All of them exist with the same number and shape on every server supported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An event of the server. All but [`Event::Import`] exist with the same number and shape on every server supported.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The node became a primary or a replica.
     Role {
@@ -92,6 +93,8 @@ pub(crate) enum Event {
     Cron,
     /// The server shuts down.
     Shutdown,
+    /// Slots are taken over, on servers that do so with all their keys at once.
+    Import(Import),
 }
 
 /// Handles events of the server.
@@ -113,6 +116,7 @@ pub(crate) fn subscribe(ctx: Ctx<'_>, handler: EventHandler) -> bool {
         raw::REDISMODULE_EVENT_SHUTDOWN,
     ]
     .into_iter()
+    .chain(migration::event())
     .all(|id| {
         let event = RedisModuleEvent { id, dataver: 1 };
         // SAFETY: the context is valid; the callback lives as long as the module.
@@ -167,6 +171,8 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
         }
         raw::REDISMODULE_EVENT_CRON_LOOP => Event::Cron,
         raw::REDISMODULE_EVENT_SHUTDOWN => Event::Shutdown,
+        // SAFETY: the caller's promise.
+        id if migration::event() == Some(id) => Event::Import(unsafe { migration::decode(subevent, data) }?),
         _ => return None,
     })
 }

@@ -162,6 +162,16 @@ pub(crate) fn is_valkey() -> bool {
     }
 }
 
+/// The module option of Valkey 9 by which a module says that it can follow migrations of slots.
+pub(crate) const VALKEY_SLOT_MIGRATION: u32 = 1 << 5;
+
+/// Whether this is a Valkey that migrates slots with all their keys.
+pub(crate) fn has_valkey_slot_migration() -> bool {
+    // SAFETY: the bindings were written when the load began; the function takes no argument.
+    let known = unsafe { raw::RedisModule_GetModuleOptionsAll.map_or(0, |all| all()) } as u32;
+    is_valkey() && known & VALKEY_SLOT_MIGRATION != 0
+}
+
 /// Whether RM_Call knows the flag `D` (run the admission checks, not the command). It came with Redis 7.2, together
 /// with this function; an older server would take the letter for a broken format.
 pub(crate) fn has_dry_run() -> bool {

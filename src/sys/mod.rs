@@ -20,6 +20,7 @@ pub(crate) mod info;
 pub(crate) mod io;
 pub(crate) mod key;
 pub(crate) mod log;
+pub(crate) mod migration;
 pub(crate) mod reply;
 pub(crate) mod string;
 
