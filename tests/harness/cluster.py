@@ -185,25 +185,6 @@ class Cluster:
             raise RuntimeError(f"reshard failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
 
-    def migrate_slots(self, first: int, last: int, to: Node) -> None:
-        """Valkey 9's CLUSTER MIGRATESLOTS, begun."""
-        self.owner(first).call("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", to.id)
-
-    def migrations(self, node: Node) -> list[dict[str, str]]:
-        """CLUSTER GETSLOTMIGRATIONS, newest first."""
-        jobs = node.call("CLUSTER", "GETSLOTMIGRATIONS")
-        text = lambda value: value.decode() if isinstance(value, bytes) else str(value)
-        return [{text(job[n]): text(job[n + 1]) for n in range(0, len(job), 2)} for job in jobs]
-
-    def wait_migrated(self, source: Node, wanted: str = "success", timeout: float = 60.0) -> None:
-        def ended() -> str | None:
-            state = self.migrations(source)[0]["state"]
-            return state if state in ("success", "failed", "canceled", "cancelled") else None
-
-        state = self.wait(ended, "the migration to end", timeout)
-        if state != wanted:
-            raise AssertionError(f"the migration ended as {state}: {self.migrations(source)[0]}")
-
     def fail_over(self, replica: Node, *how: str) -> None:
         """CLUSTER FAILOVER, and waits until the replica is the primary and all agree."""
         # The others do not vote twice for one shard within two node timeouts.

@@ -21,6 +21,8 @@ MODULE = Path(os.environ.get("PRESENCE_MODULE") or PROJECT / "target/release/lib
 KINDS = {
     "redis-7.0": Path(shutil.which("redis-server") or "redis-server"),
     "redis-8.2": PROJECT / "target/servers/redis-8.2/redis-server",
+    # Optional: `scripts/servers.sh redis-8.10` builds it.
+    "redis-8.10": PROJECT / "target/servers/redis-8.10/redis-server",
     "valkey-8.1": PROJECT / "target/servers/valkey-8.1/valkey-server",
     "valkey-9.1": PROJECT / "target/servers/valkey-9.1/valkey-server",
 }
