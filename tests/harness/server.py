@@ -44,7 +44,8 @@ class Server:
     """One server process, reached over a unix socket; `port=0` gives it a free TCP port too (replication and cluster need one).
 
     `config` holds settings as in the configuration file, `_` or `-` alike; a list repeats the setting. `args` are the
-    module's load arguments. `dir` is the data folder; without it a fresh one, removed at the end.
+    module's load arguments. `dir` is the data folder; without it a fresh one, removed at the end. `env` is added to the
+    process's environment.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Server:
         config: Mapping[str, Any] | None = None,
         dir: str | os.PathLike[str] | None = None,
         port: int | None = None,
+        env: Mapping[str, str] | None = None,
     ):
         self.kind = kind
         self.binary = KINDS[kind]
@@ -68,6 +70,7 @@ class Server:
         self.dir.mkdir(parents=True, exist_ok=True)
         self.conf = self._base / "server.conf"
         self.logfile = self._base / "log"
+        self._env = dict(env or {})
         self._wants_free_port = port == 0
         self.port = port or 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -228,7 +231,12 @@ class Server:
     def _spawn(self) -> None:
         with self.logfile.open("ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, self.conf], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir
+                [self.binary, self.conf],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.dir,
+                env=os.environ | self._env,
             )
         _running.add(self)
 
