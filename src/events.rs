@@ -8,6 +8,7 @@ use crate::node;
 use crate::room_type::ROOM;
 use crate::sys::event::{subscribe, subscribe_generic, Event, Loading};
 use crate::sys::key::{Held, Key, Mode};
+use crate::sys::migration::Import;
 use crate::sys::{Ctx, Str};
 use crate::ticker;
 
@@ -20,7 +21,12 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
     match event {
         Event::Cron => ticker::watch(ctx),
         Event::Role { primary: true } => node::with(|node| node.promoted()),
-        Event::Import(import) => node::with(|node| node.imports.follow(import)),
+        Event::Import(import) => node::with(|node| {
+            if matches!(import, Import::Ended { .. }) {
+                node.hasten = Some(0);
+            }
+            node.imports.follow(import);
+        }),
         Event::Loading(Loading::Ended | Loading::Failed) | Event::AsyncLoading(Loading::Ended) => {
             node::with(|node| node.hearing.grant(Deafness::Loading));
         }

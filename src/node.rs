@@ -34,6 +34,8 @@ pub(crate) struct Node {
     pub(crate) ticks: Ticks,
     /// Where to go on with the visit to every room.
     pub(crate) sweep: Option<u32>,
+    /// Where to go on hastening looks at frozen rooms.
+    pub(crate) hasten: Option<u32>,
     pub(crate) budget_us: u64,
     pub(crate) imports: Imports,
     config: NodeConfig,
@@ -87,6 +89,7 @@ pub(crate) fn init() {
         lateness: Lateness::default(),
         ticks: Ticks { last_us: mono, planned_us: mono, ..Ticks::default() },
         sweep: None,
+        hasten: None,
         budget_us: 1_000,
         imports: Imports::default(),
         config: NodeConfig::default(),

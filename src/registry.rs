@@ -94,6 +94,11 @@ impl Slab {
         self.blocks.get(index as usize / BLOCK)?.get(index as usize % BLOCK)?.as_ref()
     }
 
+    /// All places that there are, vacant ones and some more included.
+    fn places(&self) -> u32 {
+        (self.blocks.len() * BLOCK) as u32
+    }
+
     fn place(&mut self, index: u32) -> Option<&mut Option<Entry>> {
         self.blocks.get_mut(index as usize / BLOCK)?.get_mut(index as usize % BLOCK)
     }
@@ -295,6 +300,21 @@ impl Registry {
         if !self.freeze(id, true) {
             self.postpone(id, due);
         }
+    }
+
+    /// Of the places from `from` on, a few: frozen rooms there are looked at again at `due`. Returns where to go on.
+    pub(crate) fn hasten(&mut self, from: u32, due: HeardMs) -> Option<u32> {
+        if self.frozen == 0 {
+            return None;
+        }
+        let until = from + BLOCK as u32;
+        for index in from..until {
+            if let Some(entry) = self.slab.get_mut(index).filter(|entry| entry.frozen && entry.due > due) {
+                entry.due = due;
+                self.link(index, due);
+            }
+        }
+        (until < self.slab.places()).then_some(until)
     }
 
     /// This node judges nobody any more.

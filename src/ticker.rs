@@ -52,13 +52,13 @@ pub(crate) fn start(ctx: Ctx<'_>) {
 /// How long to the next tick, in ms: short while something is due or about to be, slow otherwise. A tick acts on what
 /// was due at the one before, so that an offline comes one or two short periods after it was due.
 fn period(node: &Node, now: HeardMs) -> u64 {
-    if node.sweep.is_some() {
+    if node.registry.live() == 0 || !Flags::current().is_primary() {
+        return SLOW_TICK_MS;
+    }
+    if node.sweep.is_some() || node.hasten.is_some() {
         return TICK_MS;
     }
-    match node.registry.next_due() {
-        Some(due) if Flags::current().is_primary() => due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS),
-        _ => SLOW_TICK_MS,
-    }
+    node.registry.next_due().map_or(SLOW_TICK_MS, |due| due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS))
 }
 
 /// Something may be due before the tick that is planned. For commands only.
@@ -129,6 +129,7 @@ fn tick(ctx: Ctx<'_>) {
         Verdict::Act { now, until } if work => {
             let mut budget = Budget::new(started);
             process(ctx, flags, now, until, &mut budget);
+            hasten(now, &mut budget);
             sweep(ctx, flags, &mut budget);
         }
         Verdict::Act { .. } => {}
@@ -228,6 +229,19 @@ fn process(ctx: Ctx<'_>, flags: Flags, now: HeardMs, until: HeardMs, budget: &mu
             due => due,
         });
     });
+}
+
+/// Slots are served here now: the rooms that wait for theirs are looked at again before their time.
+fn hasten(now: HeardMs, budget: &mut Budget) {
+    while budget.more_now() {
+        let more = node::with(|node| {
+            node.hasten = node.hasten.and_then(|from| node.registry.hasten(from, now));
+            node.hasten.is_some()
+        });
+        if !more {
+            break;
+        }
+    }
 }
 
 /// After midnight, and after a change of the configuration, every room is visited once.
