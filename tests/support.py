@@ -119,7 +119,7 @@ def registry_fault(server: Server) -> str:
         try:
             info = server.info()
             clustered = server.config.get("cluster-enabled") == "yes"
-            keys = len(rooms_of(server, 1 if clustered else 16))
+            keys = len(rooms_of(server, int(server.config.get("cluster-databases", 1)) if clustered else 16))
         except (OSError, ReplyError):
             return ""  # it lets nobody in
         # Where a panic was provoked a room may have been given up.

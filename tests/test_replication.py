@@ -237,6 +237,8 @@ def test_a_replica_expires_nobody_by_itself(pair):
     client("PRESENCE.CREATE", "r", *QUICK, "RECENT", 0), client("PRESENCE.MBEAT", "r", "MEMBERS", *range(20))
     in_step(primary, replica)
     with Watcher(replica) as watcher:
+        # Since its full sync the replica writes its log anew.
+        wait_until(lambda: replica.info("persistence")["aof_rewrite_in_progress"] == "0")
         primary.pause()
         log = log_size(replica)
         watcher.hold_until(time.monotonic() + 3 * T_AND_G)

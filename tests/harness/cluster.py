@@ -348,21 +348,21 @@ class Watch:
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
-        self._watchers: list[tuple[Node, Watcher]] = []
+        self.watchers: list[tuple[Node, Watcher]] = []
         for node in cluster.nodes:
             self.add(node)
 
     def add(self, node: Node) -> None:
-        self._watchers.append((node, Watcher(node.server)))
+        self.watchers.append((node, Watcher(node.server)))
 
     def sync(self) -> None:
-        for node, watcher in self._watchers:
+        for node, watcher in self.watchers:
             if node.server.alive:
                 try:
                     watcher.sync()
                 except (AssertionError, OSError):
                     # It watched the process before this one.
-                    if any(n is node and w is not watcher for n, w in self._watchers):
+                    if any(n is node and w is not watcher for n, w in self.watchers):
                         continue
                     raise
 
@@ -370,7 +370,7 @@ class Watch:
         """Node, moment, kind and `room:member`, by time."""
         found = [
             (node, event.t, event.kind.removeprefix("presence."), event.name.decode())
-            for node, watcher in self._watchers
+            for node, watcher in self.watchers
             for event in watcher.of(*kinds)
         ]
         return sorted(found, key=lambda event: event[1])
@@ -392,7 +392,7 @@ class Watch:
         ]
 
     def close(self) -> None:
-        for _, watcher in self._watchers:
+        for _, watcher in self.watchers:
             watcher.close()
 
     def __enter__(self) -> Watch:

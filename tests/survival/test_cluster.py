@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from harness import Err
+from harness import Err, ReplyError
 from harness.cluster import Crowd, Watch, slot_of
 from scene import GRACE, LEAVE, TIMEOUT, Scene, name_in, shard_slots, spread
-from support import fields, member, room_info, wait_until
+from support import digest, fields, member, room_info, wait_until
 
 pytestmark = [pytest.mark.survival, pytest.mark.timeout(240)]
 
@@ -73,6 +73,54 @@ def test_a_move_that_is_held_open(cluster):
         assert set(watch.told("offline")) == {f"{room}:leaves"} and watch.doubles("offline") == []
         assert {node.shard for node in watch.told("offline")[f"{room}:leaves"]} == {1}
         assert crowd.odd == []
+
+
+def test_a_copy_waits_and_is_replaced(cluster):
+    """MIGRATE COPY leaves two rooms. The copy, of a slot that is elsewhere, is silent; REPLACE puts the newer one there."""
+    room = name_in(shard_slots(0))[0]
+    source, to, slot = cluster.primaries[0], cluster.primaries[1], slot_of(room)
+    scene = Scene(cluster, [room])
+    move = lambda *how: source.call("MIGRATE", *to.address, room, 0, 5000, *how)
+    to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+    assert move("COPY") == "OK"
+    assert source.call("EXISTS", room) == 1
+    wait_until(lambda: to.server.info()["presence_rooms_frozen"] == "1")
+    scene.say_goodbye()
+    scene.pass_time(TIMEOUT + GRACE + 1)
+    scene.watch.sync()
+    assert {node.shard for node, *_ in scene.watch.of("offline")} == {source.shard}
+    with pytest.raises(ReplyError, match="BUSYKEY"):
+        move()
+    assert move("REPLACE") == "OK"
+    for node in (to, source, cluster.primaries[2]):
+        node.call("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+    wait_until(lambda: to.server.info()["presence_rooms_frozen"] == "0")
+    assert to.server.info()["presence_rooms"] == "1" and source.server.info()["presence_rooms"] == "0"
+    scene.fall_silent()
+    scene.end()
+
+
+def test_a_crowded_room_moves_under_load(cluster):
+    """10,000 members in one MIGRATE, while some beat: it is the same room, and who falls silent goes at the new owner."""
+    room = name_in(shard_slots(0))[0]
+    source, to, client = cluster.primaries[0], cluster.primaries[1], cluster.client()
+    owner = source.server.client()
+    for n in range(10_000):
+        owner.send("PRESENCE.BEAT", room, f"m{n}", "TIMEOUT", 60000)
+    assert [owner.read() for _ in range(10_000)] == [1] * 10_000
+    client("PRESENCE.MBEAT", room, "MEMBERS", "stays", "leaves")
+    before = digest(owner, room)
+    with Watch(cluster) as watch, Crowd(cluster, {room: ["stays", "leaves"]}, every=0.1) as beating:
+        assert cluster.move_slot(slot_of(room), to) == 1
+        assert digest(to.server.client(), room) == before
+        beating.leave(room, "leaves")
+        wait_until(lambda: watch.told("offline"))
+        cluster.wait_ok()
+        watch.sync()
+        assert set(watch.told("offline")) == {f"{room}:leaves"} and watch.doubles("offline") == []
+        assert {node.shard for node in watch.told("offline")[f"{room}:leaves"]} == {to.shard}
+        assert client("PRESENCE.COUNT", room) == 10_001 and beating.odd == []
 
 
 # -- primaries change -------------------------------------------------------------------------------------------------
@@ -160,6 +208,32 @@ def test_nobody_is_accused_while_the_cluster_is_down(cluster, down):
         assert int(last.server.info()["presence_deaf_ms_refusing"]) >= 1000 * down * (TIMEOUT + GRACE) - 500
     cluster.restart(*cluster.replicas[:2])
     cluster.wait_ok()
+
+
+def test_who_beats_through_a_cluster_that_is_down_never_left(cluster):
+    """Two of three primaries die, with their replicas, for three timeouts. Beats are refused everywhere, and tried again."""
+    rooms = name_in(shard_slots(2), 10)
+    scene = Scene(cluster, rooms)
+    scene.fall_silent(rooms[:3])
+    lost, last = cluster.primaries[:2], cluster.primaries[2]
+    for node in [*lost, *cluster.replicas[:2]]:
+        cluster.kill(node)
+    cluster.wait(lambda: last.state() == "fail", "the cluster to be down")
+    told = set(scene.watch.told("offline"))
+    scene.pass_time(3 * TIMEOUT)
+    assert set(scene.watch.told("offline")) == told, "while nobody could be heard"
+    back = lost + cluster.replicas[:2]
+    cluster.restart(*back)
+    for node in back:
+        scene.watch.add(node)
+    cluster.wait(lambda: last.state() == "ok", "the cluster to serve again")
+    served = time.monotonic()
+    early = {f"{room}:{id}" for room in rooms[:3] for id in scene.silent[room]}
+    wait_until(lambda: early <= set(scene.watch.told("offline")))
+    assert time.monotonic() - served <= 2 * TIMEOUT + GRACE + 1.0
+    scene.fall_silent(rooms[3:])
+    scene.say_goodbye()
+    scene.end()
 
 
 # -- cases from the field ---------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from harness import migration
-from harness.cluster import Crowd, Watch, slot_of
+from harness.cluster import Cluster, Crowd, Watch, slot_of
 from harness.migration import Migration
-from scene import GRACE, LEAVE, STAY, TIMEOUT, Scene, agree, name_in, shard_slots, spread
-from support import digest, wait_until
+from scene import CONFIG, GRACE, LEAVE, STAY, TIMEOUT, Scene, agree, name_in, shard_slots, spread
+from support import digest, names, wait_until
 
 pytestmark = [pytest.mark.survival, pytest.mark.timeout(240)]
 
@@ -79,6 +79,27 @@ def test_the_target_is_silent_until_the_slot_is_its_own(cluster):
     scene.watch.close()
 
 
+def test_a_replica_that_comes_back_in_the_middle_is_silent_too(cluster):
+    """It has missed that slots are on their way; with its primary's data it learns of them."""
+    source, to, late = cluster.primaries[0], cluster.primaries[1], cluster.replicas[1]
+    rooms = low(5)
+    scene = Scene(cluster, rooms)
+    cluster.kill(late)
+    with Migration(cluster, 0, 39, to, hold=5) as move:
+        cluster.restart(late)
+        scene.watch.add(late)
+        wait_until(lambda: late.server.info("replication").get("master_link_status") == "up")
+        wait_until(lambda: late.server.info()["presence_rooms"] == "5")
+        scene.say_goodbye()
+        scene.fall_silent()
+        scene.pass_time(TIMEOUT + GRACE + 0.5)
+        assert only_own(scene, {source.shard})
+        assert len(scene.watch.told("offline")) == 5 * 2 * LEAVE
+        move.release()
+        move.wait()
+    scene.end()
+
+
 @pytest.mark.parametrize("held", [0.3, 0.55, 0.9])
 def test_takeover_gives_one_fresh_timeout(cluster, held):
     """Taken over just before the target's view of everybody would be due: each has a whole timeout from then on."""
@@ -141,6 +162,74 @@ def test_a_room_is_the_same_afterwards(cluster):
     assert digest(to.server.client(), *rooms) == before
     for node in cluster.nodes:
         agree(node)
+
+
+@pytest.mark.alone
+def test_many_rooms_are_the_targets_at_once(cluster, kind):
+    """40,000 rooms that wait cost the target's own rooms nothing, and none waits for its next turn to be looked at."""
+    if kind != "valkey-9.1":
+        pytest.skip("it would take hours to hold")
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    count, slots = 40_000, low(40)
+    client, own = source.server.client(), to.server.client()
+    for n in range(count):
+        client.send("PRESENCE.BEAT", f"{{{slots[n % 40]}}}{n}", "m", "TIMEOUT", 600_000)
+        if n % 1000 == 999:
+            assert {client.read() for _ in range(1000)} == {1}
+    with Watch(cluster) as watch, Migration(cluster, 0, 39, to, hold=count) as move:
+        wait_until(lambda: to.server.info()["presence_rooms_frozen"] == str(count))
+        room = name_in(shard_slots(1))[0]
+        for turn in range(3):
+            own("PRESENCE.BEAT", room, "x", "TIMEOUT", 300, "GRACE", 0)
+            left = time.monotonic()
+            moments = wait_until(lambda: [t for node, t, *_ in watch.of("offline") if node is to][turn:])
+            assert 0.25 <= moments[0] - left <= 0.5, moments[0] - left
+        assert to.server.info()["presence_rooms_frozen"] == str(count)
+        move.release()
+        move.wait()
+        taken = time.monotonic()
+        wait_until(lambda: to.server.info()["presence_rooms_frozen"] == "0", every=0.02)
+        # By turns it would be 1.35 s.
+        assert time.monotonic() - taken <= 0.9
+        watch.sync()
+        assert set(watch.told("offline")) == {f"{room}:x"}
+
+
+def test_rooms_of_several_databases_go_over(make_server, kind):
+    """Valkey 9 has them in a cluster: each room arrives, and ends, in its own.
+
+    Changes on the way are made in the last one only. 9.1.2 applies the first change after its snapshot to the database that
+    the snapshot ended with, whichever it was made in (the same is seen with INCR), so it would lose one in another.
+    """
+    if kind != "valkey-9.1":
+        pytest.skip("a cluster has one database")
+    cluster = Cluster(make_server, CONFIG | {"cluster-databases": 4})
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    room, dbs = low(1)[0], (0, 3)
+    clients = {db: source.server.client(db=db) for db in dbs}
+    for db, client in clients.items():
+        for id, timeout in (("late", 6000), ("stays", 60000)):
+            client("PRESENCE.BEAT", room, f"{id}{db}", "TIMEOUT", timeout)
+    for id, timeout in (("early", 2000), ("bye", 60000)):
+        clients[3]("PRESENCE.BEAT", room, id, "TIMEOUT", timeout)
+    cluster.wait_equal()
+
+    def told(node):
+        return {(e.db, e.name.decode()) for other, watcher in watch.watchers if other is node for e in watcher.of("offline")}
+
+    with Watch(cluster) as watch, Migration(cluster, 0, 39, to, hold=2) as move:
+        clients[3]("PRESENCE.BYE", room, "bye")
+        first = {(3, f"{room}:early"), (3, f"{room}:bye")}
+        wait_until(lambda: told(source) == first)
+        before = [digest(client, room) for client in clients.values()]
+        move.release()
+        move.wait()
+        there = {db: to.server.client(db=db) for db in dbs}
+        assert [digest(client, room) for client in there.values()] == before
+        wait_until(lambda: told(to) == {(db, f"{room}:late{db}") for db in dbs})
+        assert told(source) == first and told(cluster.partner(to)) == told(to)
+        for db, client in there.items():
+            assert names(client, room) == [b"stays%d" % db]
 
 
 # -- nodes die while slots are on their way ---------------------------------------------------------------------------
