@@ -122,10 +122,11 @@ def test_a_full_disk_while_saving(make_server, tiny):
     before = digest(client, "big")
     saved = (tiny / "d.rdb").read_bytes()
     client("BGSAVE")
-    wait_until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err")
-    assert isinstance(client.call("SAVE"), Err) and server.alive
+    beat = lambda: client.call("PRESENCE.MBEAT", "r", "MEMBERS", "asha", "bela")
+    wait_until(lambda: isinstance(beat(), Err))  # until then they are there
     refused = time.monotonic()
-    assert client.call("PRESENCE.BEAT", "r", "asha").code == "MISCONF"
+    assert beat().code == "MISCONF" and server.info("persistence")["rdb_last_bgsave_status"] == "err"
+    assert isinstance(client.call("SAVE"), Err) and server.alive
     moment(1.5)
     assert client("PRESENCE.COUNT", "r") == 2, "beats are refused, so nobody is silent"
     assert digest(client, "big") == before and (tiny / "d.rdb").read_bytes() == saved, "what was saved before is whole"

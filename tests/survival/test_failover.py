@@ -10,7 +10,7 @@ import pytest
 from crowds import Beating, Ears, moment
 from harness import Watcher
 from harness.server import free_port
-from support import FULL, T_AND_G, check_sums, digest, room_info, wait_until
+from support import FULL, T_AND_G, check_sums, digest, member, room_info, wait_until
 
 QUIET = {"repl-ping-replica-period": "3600", "repl-backlog-size": "32mb"}
 IDS = [f"m{n}" for n in range(500)]
@@ -285,7 +285,7 @@ def test_the_log_of_a_replica_restarts_alone_to_the_same(make_server):
         client("PRESENCE.BYE", "r", f"m{n}", *(("SESSION", f"s{n % 3}") if n % 2 else ()))
         client("PRESENCE.SHARE", "r", f"m{n + 1}", "everyone")
     client("PRESENCE.BEAT", "r", "brief", "TIMEOUT", 100, "GRACE", 0)
-    wait_until(lambda: client("PRESENCE.GET", "r", "brief") is None or b"offline" in client("PRESENCE.GET", "r", "brief"))
+    wait_until(lambda: (member(client, "r", "brief") or {"state": b"offline"})["state"] == b"offline")
     linked(primary, replica)
     want = digest(client, "r")
     uniques, count = client("PRESENCE.UNIQUE", "r"), client("PRESENCE.COUNT", "r")
