@@ -28,7 +28,7 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
             node.imports.follow(import);
         }),
         Event::Loading(Loading::Ended | Loading::Failed) | Event::AsyncLoading(Loading::Ended) => {
-            node::with(|node| node.hearing.grant(Deafness::Loading));
+            node::with(|node| node.grant(Deafness::Loading));
         }
         Event::SwapDb { first, second } => node::with(|node| node.registry.swap(first, second)),
         Event::Role { primary: false } => node::with(|node| {

@@ -158,7 +158,7 @@ impl Node {
             let timeouts = |config: &NodeConfig| (config.timeout, config.grace, config.recent);
             if timeouts(&before) != timeouts(&self.config) && self.registry.live() > 0 {
                 // No change of a number makes anyone leave.
-                self.hearing.grant(Deafness::Settings);
+                self.grant(Deafness::Settings);
                 self.timeouts_generation = self.timeouts_generation.wrapping_add(1);
             }
             self.sweep = Some(0);
@@ -197,7 +197,13 @@ impl Node {
     /// This node became a primary: a new term, and everybody is heard afresh.
     pub(crate) fn promoted(&mut self) {
         self.term = random();
-        self.hearing.grant(Deafness::Promotion);
+        self.grant(Deafness::Promotion);
+    }
+
+    /// Everybody is heard afresh, from this very moment: heard time is as old as the last tick until somebody asks.
+    pub(crate) fn grant(&mut self, cause: Deafness) {
+        self.now();
+        self.hearing.grant(cause);
     }
 
     /// Effects to fill; to be given back.
