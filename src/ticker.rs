@@ -116,7 +116,12 @@ fn tick(ctx: Ctx<'_>) {
         node.registry.reap();
         node.refresh();
         // Only the primary decides, and only when it has all of its data.
-        flags.is_primary() && !flags.is_loading() && !flags.is_async_loading() && node.registry.live() > 0
+        let work = flags.is_primary() && !flags.is_loading() && !flags.is_async_loading() && node.registry.live() > 0;
+        if !work {
+            // What was overdue is gone, or another's to judge.
+            node.ticks.overdue_since = None;
+        }
+        work
     });
     let deaf = if paused {
         Some(Deafness::Paused)
