@@ -64,6 +64,16 @@ def test_lateness_is_measured(server, client):
     assert 0 <= median <= p99 <= most < 2000
 
 
+def test_a_backlog_ends_with_its_room(server, client):
+    client("CONFIG", "SET", "presence.tick-budget-us", 50)
+    client("PRESENCE.CREATE", "r", "TIMEOUT", 300, "GRACE", 0)
+    for start in range(0, 20_000, 4000):
+        client("PRESENCE.MBEAT", "r", "MEMBERS", *range(start, start + 4000))
+    wait_until(lambda: figures(server, "backlog_rooms") == (1,), every=0.001)
+    assert client("UNLINK", "r") == 1
+    wait_until(lambda: figures(server, "rooms", "backlog_rooms", "backlog_age_ms") == (0, 0, 0))
+
+
 def test_deafness_shows_with_its_cause(server, client):
     client("PRESENCE.BEAT", "r", "asha")
     client("DEBUG", "SLEEP", 1.2)
