@@ -14,6 +14,8 @@ FULL = os.environ.get("PRESENCE_FULL") == "1"
 # A room in which silence ends soon: offline 700 ms after the last beat.
 QUICK = ("TIMEOUT", 400, "GRACE", 300)
 T_AND_G = 0.7
+# By how much a server's monotonic clock, which it calibrates at its start, may run fast in such a time on a busy machine.
+FAST = 0.01
 
 
 def wait_until(predicate: Callable[[], Any], timeout: float = 15.0, every: float = 0.01) -> Any:
@@ -29,6 +31,12 @@ def fields(reply: Any) -> dict[str, Any]:
     """A map, RESP2 or RESP3, with text as keys."""
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
     return {name.decode(): value for name, value in pairs}
+
+
+def deaf(server: Server) -> float:
+    """Seconds for which the server has counted itself deaf since it was started. On a busy machine it stands still for
+    moments, and what falls due is that much later: bounds on lateness allow for how much this has grown."""
+    return sum(int(value) for name, value in server.info().items() if "_deaf_ms_" in name) / 1000
 
 
 def member(client: Connection, room: Any, id: Any) -> dict[str, Any] | None:

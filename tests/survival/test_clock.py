@@ -8,7 +8,7 @@ import pytest
 
 from crowds import Beating, Shim, moment
 from harness import Watcher
-from support import QUICK, T_AND_G, check_sums, member, wait_until
+from support import FAST, QUICK, T_AND_G, check_sums, deaf, member, wait_until
 
 HOUR, DAY = 3600, 86400
 IDS = [f"m{n}" for n in range(100)]
@@ -33,35 +33,36 @@ def compact(day):
     return day.strftime("%Y%m%d")
 
 
-@pytest.mark.parametrize("waited", [0.15, 0.5], ids=["while live", "in grace"])
+@pytest.mark.parametrize("waited", ["while live", "in grace"])
 def test_a_jump_takes_nobody_offline_and_keeps_nobody(shim, make_server, waited):
     """F80: by an hour and by a day, forth and back."""
     server = make_server()
     client = server.client()
     assert abs(server_time(client) - time.time()) < 1
     client("PRESENCE.CREATE", "r", *QUICK, "RECENT", 0)
-    client("PRESENCE.MBEAT", "r", "MEMBERS", *IDS)
+    # Long enough for clients on a busy machine, and nothing beside an hour.
+    assert set(client.pipeline([("PRESENCE.BEAT", "r", id, "TIMEOUT", 5000) for id in IDS])) == {1}
     late = []
     offset = 0
     with Watcher(server) as watcher, Beating([server], "r", IDS) as beating:
         for jump in (HOUR, -HOUR, DAY, -DAY, -HOUR, HOUR, -DAY, DAY):
             watcher.clear()
-            before = time.monotonic()
+            before, deaf_before = time.monotonic(), deaf(server)
             assert client("PRESENCE.MBEAT", "r", "MEMBERS", *SILENT) == 20
             beaten = time.monotonic()
-            moment(max(0.0, beaten + waited - time.monotonic()))
+            watcher.wait("grace", count=20) if waited == "in grace" else moment(0.15)
             shim.set(offset := offset + jump)
             # Valkey 9.1 may still tell the moment at which it fell asleep.
             wait_until(lambda: abs(server_time(client) - time.time() - offset) < 1)
             view = member(client, "r", "s0")
-            assert 0 <= view["idle"] < 1000 and view["state"] == (b"grace" if waited > 0.4 else b"online")
+            assert 0 <= view["idle"] < 10_000 and view["state"] in (b"grace", b"online" if waited == "while live" else b"grace")
             watcher.wait("offline", count=20)
             watcher.hold_until(time.monotonic() + 0.3)
             gone = watcher.of("offline")
             assert sorted(e.name for e in gone) == sorted(f"r:{id}".encode() for id in SILENT), "each once, no other"
-            assert min(e.t for e in gone) >= before + T_AND_G
-            late.append(max(e.t for e in gone) - (beaten + T_AND_G))
-            assert 0 <= member(client, "r", "m0")["idle"] < 1000
+            assert min(e.t for e in gone) >= before + T_AND_G - FAST
+            late.append(max(e.t for e in gone) - (beaten + T_AND_G) - (deaf(server) - deaf_before))
+            assert 0 <= member(client, "r", "m0")["idle"] < 10_000
         assert beating.returned == [] and beating.refusals == set()
     assert max(late) < 0.3, late
     check_sums(server)
@@ -103,7 +104,7 @@ def test_the_day_begins_at_the_zones_midnight(shim, make_server, monkeypatch):
         client("PRESENCE.CREATE", room, "TIMEOUT", 60000, "UNIQUES", 3)
         shim.set(until - 5 - time.time())
         moment(0.3)  # the tick has seen it
-        shim.set(until - 0.2 - time.time())
+        shim.set(until - 1 - time.time())
         client("PRESENCE.MBEAT", room, "MEMBERS", "before", "both", "stays")
         assert server_time(client) < until
         wait_until(lambda: server_time(client) > until + 0.1, every=0.005)
@@ -132,17 +133,18 @@ def test_loaded_after_a_long_stop(shim, make_server, later):
     server.start()
     with Watcher(server) as watcher:
         client = server.client()
-        ready = time.monotonic()
+        ready, deaf_before = time.monotonic(), deaf(server)
         assert client("PRESENCE.COUNT", "r") == 200
         idle = member(client, "r", "u0")["idle"]
         assert 0 <= idle <= (time.monotonic() - began) * 1000
         watcher.wait("offline", count=200)
         gone = watcher.of("offline")
         assert sorted(e.name for e in gone) == sorted(f"r:{id}".encode() for id in ids)
-        assert min(e.t for e in gone) >= start + T_AND_G and max(e.t for e in gone) < ready + T_AND_G + 0.3
+        assert min(e.t for e in gone) >= start + T_AND_G - FAST
+        assert max(e.t for e in gone) < ready + T_AND_G + 0.3 + deaf(server) - deaf_before
         assert set(client("PRESENCE.FRIENDS", "r", "v", *ids)) == {b"recent"}
         wait_until(lambda: set(client("PRESENCE.FRIENDS", "r", "v", *ids)) == {b"offline"}, timeout=3)
-        assert 0.5 <= time.monotonic() - gone[-1].t < 1.5
+        assert 0.5 <= time.monotonic() - gone[-1].t < 1.5 + deaf(server) - deaf_before
         watcher.hold_until(time.monotonic() + 0.3)
         assert len(watcher.of("offline")) == 200
     check_sums(server)
