@@ -84,19 +84,29 @@ class Cluster:
         self._join()
 
     def _join(self) -> None:
-        first = self.nodes[0]
         for number, node in enumerate(self.nodes):
             node.call("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-            if node is not first:
-                port = node.call("CONFIG", "GET", "cluster-port")[1]
-                first.call("CLUSTER", "MEET", *node.address, int(port))
+        self._meet()
         for number, node in enumerate(self.primaries):
             start, end = SLOTS * number // SHARDS, SLOTS * (number + 1) // SHARDS - 1
             node.call("CLUSTER", "ADDSLOTSRANGE", start, end)
-        self.wait(lambda: all(len(self._known(n)) == len(self.nodes) for n in self.nodes), "all nodes to meet")
         for primary, replica in zip(self.primaries, self.replicas):
             replica.call("CLUSTER", "REPLICATE", primary.id)
         self.wait_ok()
+
+    def _meet(self) -> None:
+        met = lambda: all(len(self._known(node)) == len(self.nodes) for node in self.nodes)
+        # A node forgets whom it has not met within its node timeout, which a busy machine may need.
+        for attempt in range(4):
+            for node in self.nodes[1:]:
+                port = node.call("CONFIG", "GET", "cluster-port")[1]
+                self.nodes[0].call("CLUSTER", "MEET", *node.address, int(port))
+            try:
+                self.wait(met, "all nodes to meet", 10.0)
+                return
+            except AssertionError:
+                if attempt == 3:
+                    raise
 
     def _known(self, node: Node) -> list[bytes]:
         lines = node.call("CLUSTER", "NODES").splitlines()
@@ -298,6 +308,8 @@ class Crowd:
         self.every = every
         self.rooms = {room: list(ids) for room, ids in rooms.items()}
         self._beats = dict.fromkeys(self.rooms, 0)
+        # The longest time without an accepted beat, by room, and when it ended: what to look at when somebody was accused.
+        self.gaps: dict[str, tuple[float, float]] = {}
         self.odd: list[str] = []
         self._stop = threading.Event()
         # Held for each beat, so that nothing of whoever has left is still under way.
@@ -329,6 +341,7 @@ class Crowd:
 
     def _run(self, room: str) -> None:
         client = self.cluster.client()
+        last = time.monotonic()
         while not self._stop.is_set():
             for id in list(self.rooms[room]):
                 with self._locks[room]:
@@ -337,6 +350,9 @@ class Crowd:
                     reply = client.once("PRESENCE.BEAT", room, id)
                 if reply == 0:
                     self._beats[room] += 1
+                    now = time.monotonic()
+                    self.gaps[room] = max(self.gaps.get(room, (0.0, now)), (now - last, now))
+                    last = now
                 elif not (reply is None or isinstance(reply, Err) and reply.code in AGAIN):
                     self.odd.append(f"{time.monotonic():.3f} {room} {id}: {reply!r}")
             self._stop.wait(self.every)

@@ -130,9 +130,9 @@ def test_a_primary_is_killed_and_its_replica_promoted(cluster):
     scene = Scene(cluster, spread())
     lost, heir = cluster.primaries[0], cluster.replicas[0]
     of_lost = [room for room in scene.rooms if slot_of(room) in shard_slots(0)]
+    silent = time.monotonic()
     scene.fall_silent()
     cluster.kill(lost)
-    killed = time.monotonic()
     cluster.wait(heir.is_primary, "the promotion")
     promoted = time.monotonic()
     cluster.wait_ok()
@@ -146,7 +146,7 @@ def test_a_primary_is_killed_and_its_replica_promoted(cluster):
         if id.startswith("silent") and room in of_lost:
             assert promoted + TIMEOUT + GRACE - 0.5 <= moment <= promoted + TIMEOUT + GRACE + 2.5, moment - promoted
         elif id.startswith("silent"):
-            assert killed + TIMEOUT + GRACE - 0.8 <= moment, "the others go on as if nothing was"
+            assert silent + TIMEOUT + GRACE - 0.5 <= moment, "the others go on as if nothing was"
     assert heir.server.info()["presence_amnesties_promotion"] == "1"
     scene.end()
 
@@ -279,12 +279,12 @@ def test_each_room_keeps_its_own_settings_in_a_move(cluster):
     lasts, told_of = {}, Watch(cluster)
     for n, room in enumerate(rooms):
         if n % 3 == 0:
-            lasts[room] = (1000 + n, 500 + n)
-            client("PRESENCE.CREATE", room, "TIMEOUT", 1000 + n, "GRACE", 500 + n, "FEED", n)
+            lasts[room] = (3000 + n, 500 + n)
+            client("PRESENCE.CREATE", room, "TIMEOUT", 3000 + n, "GRACE", 500 + n, "FEED", n)
             client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}", "SHARE", "everyone")
         elif n % 3 == 1:
-            lasts[room] = (1200 + n, 700 + n)
-            own = ("TIMEOUT", 1200 + n, "GRACE", 700 + n, "STATUS", f"status{n}", "DATA", f"data{n}")
+            lasts[room] = (3200 + n, 700 + n)
+            own = ("TIMEOUT", 3200 + n, "GRACE", 700 + n, "STATUS", f"status{n}", "DATA", f"data{n}")
             client("PRESENCE.BEAT", room, f"u{n}", "SESSION", f"s{n}", "SHARE", "friends", *own)
         else:
             lasts[room] = (100 + n, 60000 + n)
