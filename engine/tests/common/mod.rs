@@ -87,6 +87,7 @@ macro_rules! env {
             generation: $driver.generation,
             term: $term,
             oom: $driver.oom,
+            tells: true,
         }
     };
 }
@@ -103,6 +104,7 @@ impl Driver {
             generation: 0,
             term: Some(TERM),
             oom: false,
+            tells: true,
         };
         let room = Room::new(KEYS, 5, &env);
         let replica = Room::new(KEYS, 6, &Env { term: None, ..env });
@@ -148,7 +150,7 @@ impl Driver {
             self.told.push(Told { at, member, kind: kind_of(event.notice), seq: event.seq, count: event.count });
         }
         self.flickers += self.effects.stats.flickers;
-        let payload = self.room.payload(&env!(self, Some(TERM)), &mut self.effects);
+        let payload = self.room.finish(&env!(self, Some(TERM)), &mut self.effects);
         if let (Some(payload), Some(replica)) = (&payload, &mut self.replica) {
             self.payloads += 1;
             let mut relayed = Effects::default();
