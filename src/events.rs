@@ -6,6 +6,7 @@ use presence_engine::hearing::Deafness;
 
 use crate::node;
 use crate::room_type::ROOM;
+use crate::sys::context::monotonic_us;
 use crate::sys::event::{subscribe, subscribe_generic, Event, Loading};
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::migration::Import;
@@ -35,7 +36,7 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
             }
             Loading::Ended | Loading::Failed => {
                 node.registry.end_load(false, what == Loading::Ended);
-                node.hearing.grant(Deafness::Loading);
+                node.hearing.grant(Deafness::Loading, monotonic_us());
             }
         }),
         Event::AsyncLoading(what) => node::with(|node| match what {
@@ -45,7 +46,7 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
             }
             Loading::Ended => {
                 node.registry.end_load(true, true);
-                node.hearing.grant(Deafness::Loading);
+                node.hearing.grant(Deafness::Loading, monotonic_us());
             }
             Loading::Failed => node.registry.end_load(true, false),
         }),

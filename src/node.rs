@@ -161,7 +161,7 @@ impl Node {
             let timeouts = |config: &NodeConfig| (config.timeout, config.grace, config.recent);
             if timeouts(&before) != timeouts(&self.config) && self.registry.live() > 0 {
                 // No change of a number makes anyone leave.
-                self.hearing.grant(Deafness::Settings);
+                self.hearing.grant(Deafness::Settings, monotonic_us());
                 self.timeouts_generation = self.timeouts_generation.wrapping_add(1);
             }
             self.sweep = Some(0);
@@ -207,7 +207,7 @@ impl Node {
     /// This node became a primary: a new term, and everybody is heard afresh.
     pub(crate) fn promoted(&mut self) {
         self.term = random();
-        self.hearing.grant(Deafness::Promotion);
+        self.hearing.grant(Deafness::Promotion, monotonic_us());
         // Every room has a new epoch, of which its readers are told when it is visited.
         self.sweep = Some(0);
     }
