@@ -27,20 +27,35 @@ fn on_event(ctx: Ctx<'_>, event: Event) {
             }
             node.imports.follow(import);
         }),
-        Event::Loading(Loading::Ended | Loading::Failed) | Event::AsyncLoading(Loading::Ended) => {
-            node::with(|node| node.grant(Deafness::Loading));
-        }
+        Event::Loading(what) => node::with(|node| match what {
+            Loading::Started => {
+                // The end of what was on its way may have been told while the primary could not be heard.
+                node.imports.forget();
+                node.registry.begin_load(false);
+            }
+            Loading::Ended | Loading::Failed => {
+                node.registry.end_load(false, what == Loading::Ended);
+                node.grant(Deafness::Loading);
+            }
+        }),
+        Event::AsyncLoading(what) => node::with(|node| match what {
+            Loading::Started => {
+                node.imports.forget();
+                node.registry.begin_load(true);
+            }
+            Loading::Ended => {
+                node.registry.end_load(true, true);
+                node.grant(Deafness::Loading);
+            }
+            Loading::Failed => node.registry.end_load(true, false),
+        }),
         Event::SwapDb { first, second } => node::with(|node| node.registry.swap(first, second)),
         Event::Role { primary: false } => node::with(|node| {
             node.registry.thaw();
             node.imports.forget();
         }),
-        // The end of what was on its way may have been told while the primary could not be heard.
-        Event::Loading(Loading::Started) | Event::AsyncLoading(Loading::Started) => {
-            node::with(|node| node.imports.forget());
-        }
         // What is flushed is freed, and `free` says so.
-        Event::Flush { .. } | Event::AsyncLoading(Loading::Failed) | Event::Shutdown => {}
+        Event::Flush { .. } | Event::Shutdown => {}
     }
 }
 
@@ -69,6 +84,6 @@ fn follow(ctx: Ctx<'_>, key: Str<'_>) {
         // SAFETY: the key stays open and nothing else runs until the reference is gone.
         let id = unsafe { value.as_ref() }.id;
         let db = ctx.db();
-        node::with(|node| node.registry.seen_at(id, db, key.as_bytes()));
+        node::with(|node| node.registry.moved_to(id, db, key.as_bytes()));
     }
 }

@@ -38,11 +38,16 @@ fn write(info: &mut Info<'_>) {
         field("goings_goodbye", stats.goodbyes);
         field("suppressed_flickers", stats.flickers);
         field("announcements", stats.comings + stats.timeouts + stats.goodbyes + stats.updates);
+        field("messages_count", stats.count_messages);
+        field("messages_member", stats.member_messages);
+        field("messages_feed", stats.feed_messages);
         field("lateness_p50_ms", node.lateness.percentile(500));
         field("lateness_p99_ms", node.lateness.percentile(990));
         field("lateness_max_ms", node.lateness.max());
         field("backlog_rooms", node.registry.overdue(ticks.overdue_since));
         field("backlog_age_ms", ticks.overdue_since.map_or(0, |since| now.saturating_sub(since)));
+        field("messages_planned", (node.registry.sayings() + node.registry.vacated()) as u64);
+        field("messages_age_ms", node.registry.next_saying().map_or(0, |due| now.saturating_sub(due)));
         field("tick_ms", TICK_MS);
         field("late_ticks", ticks.late);
         field("skipped_ticks", ticks.skipped);

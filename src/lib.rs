@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod sys;
+mod announcing;
 mod commands;
 mod config;
 mod events;

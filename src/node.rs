@@ -10,14 +10,14 @@ use std::sync::{Mutex, TryLockError};
 use presence_engine::effects::Effects;
 use presence_engine::hearing::{Deafness, HeardMs, Hearing};
 use presence_engine::room::{Env, Room};
-use presence_engine::settings::NodeConfig;
+use presence_engine::settings::{NodeConfig, Pubsub};
 use presence_engine::stats::{Lateness, Stats};
 use presence_engine::table::HashKeys;
 use presence_engine::uniques::{Calendar, Day};
 
 use crate::config;
 use crate::imports::Imports;
-use crate::registry::Registry;
+use crate::registry::{Registry, RoomId};
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
 
 /// Period of the tick in ms, while anything is due.
@@ -38,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) hasten: Option<u32>,
     pub(crate) budget_us: u64,
     pub(crate) imports: Imports,
+    pubsub: Pubsub,
     config: NodeConfig,
     config_generation: u64,
     /// Changes with the timeouts in `config`.
@@ -92,6 +93,7 @@ pub(crate) fn init() {
         hasten: None,
         budget_us: 1_000,
         imports: Imports::default(),
+        pubsub: Pubsub::default(),
         config: NodeConfig::default(),
         config_generation: u64::MAX,
         timeouts_generation: 0,
@@ -152,6 +154,7 @@ impl Node {
             let config = config::current();
             let before = std::mem::replace(&mut self.config, config.node);
             self.budget_us = config.tick_budget_us.into();
+            self.pubsub = config.pubsub;
             if *self.calendar.name() != *config.day_zone {
                 self.calendar.set_zone(&config.day_zone);
             }
@@ -172,6 +175,12 @@ impl Node {
         u64::try_from(wall).unwrap_or(0)
     }
 
+    /// Which channels announcements go to.
+    pub(crate) fn pubsub(&mut self) -> Pubsub {
+        self.refresh();
+        self.pubsub
+    }
+
     /// What a step needs to know, read once for it.
     pub(crate) fn env(&mut self, flags: Flags) -> Env<'_> {
         let now = self.now();
@@ -185,6 +194,7 @@ impl Node {
             generation: self.timeouts_generation,
             term: flags.is_primary().then_some(self.term),
             oom: flags.is_oom() && !flags.must_obey(),
+            tells: flags.tells(),
         }
     }
 
@@ -198,12 +208,21 @@ impl Node {
     pub(crate) fn promoted(&mut self) {
         self.term = random();
         self.grant(Deafness::Promotion);
+        // Every room has a new epoch, of which its readers are told when it is visited.
+        self.sweep = Some(0);
     }
 
-    /// Everybody is heard afresh, from this very moment: heard time is as old as the last tick until somebody asks.
+    /// Everybody is heard afresh.
     pub(crate) fn grant(&mut self, cause: Deafness) {
-        self.now();
-        self.hearing.grant(cause);
+        self.hearing.grant(cause, monotonic_us());
+    }
+
+    /// Takes note of a room after a step.
+    pub(crate) fn note(&mut self, id: RoomId, room: &Room, effects: &Effects) {
+        self.registry.note(id, room);
+        if let Some(due) = effects.say_at {
+            self.registry.say_at(id, due);
+        }
     }
 
     /// Effects to fill; to be given back.
@@ -213,6 +232,8 @@ impl Node {
 
     /// Takes effects back when they have been performed, and their figures.
     pub(crate) fn give_back(&mut self, mut effects: Effects) {
+        [effects.stats.count_messages, effects.stats.member_messages, effects.stats.feed_messages] =
+            effects.messages.tally();
         self.stats.absorb(&effects.stats);
         for &ms in &effects.lateness {
             self.lateness.add(ms);

@@ -1,14 +1,18 @@
-//! Effects become true here, and only here: replicas and log first, then those who watch the key, then notifications.
+//! Effects become true here, and only here: replicas and log first, then those who watch the key, then messages, then
+//! keyspace notifications.
 //!
 //! A notification runs other modules' handlers, which may delete the very room. So nothing of a room is held by then.
 
 use std::ffi::CStr;
 
+use presence_engine::announce::channels::Channels;
+use presence_engine::announce::To;
 use presence_engine::effects::{Effects, Notice};
+use presence_engine::settings::Pubsub;
 
 use crate::commands::internal::APPLY;
 use crate::node;
-use crate::sys::context::Class;
+use crate::sys::context::{Channel, Class};
 use crate::sys::{Ctx, Str};
 
 /// How a step reaches replicas and the log.
@@ -29,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) deleted: bool,
 }
 
-/// Makes the effects of a step on the room `key`, in the selected database, true.
+/// Makes the effects of a step on the room `key`, in the selected database, true. `announce`: keyspace notifications, too.
 pub(crate) fn perform(ctx: Ctx<'_>, key: Str<'_>, outcome: Outcome, spread: Spread, announce: bool) {
     let Outcome { effects, payload, deleted } = outcome;
     match spread {
@@ -45,6 +49,9 @@ pub(crate) fn perform(ctx: Ctx<'_>, key: Str<'_>, outcome: Outcome, spread: Spre
     if effects.visible || deleted {
         ctx.signal_modified(key);
     }
+    if !effects.messages.is_empty() {
+        publish(ctx, key.as_bytes(), &effects);
+    }
     if announce {
         notify(ctx, key.as_bytes(), &effects);
     }
@@ -52,6 +59,27 @@ pub(crate) fn perform(ctx: Ctx<'_>, key: Str<'_>, outcome: Outcome, spread: Spre
         ctx.notify(Class::Generic, c"del", key.as_bytes());
     }
     node::with(|node| node.give_back(effects));
+}
+
+/// On which channels the node publishes.
+pub(crate) fn channel(ctx: Ctx<'_>) -> Channel {
+    match node::with(|node| node.pubsub()) {
+        Pubsub::Auto if ctx.flags().is_cluster() => Channel::Sharded,
+        Pubsub::Auto | Pubsub::Classic => Channel::Classic,
+        Pubsub::Sharded => Channel::Sharded,
+    }
+}
+
+fn publish(ctx: Ctx<'_>, key: &[u8], effects: &Effects) {
+    let (kind, channels) = (channel(ctx), Channels::new(ctx.db(), key));
+    for message in effects.messages.iter() {
+        let name = match message.to {
+            To::Count => channels.count(),
+            To::Feed => channels.feed(),
+            To::Member(id) => channels.member(id),
+        };
+        ctx.publish(kind, &name, message.body);
+    }
 }
 
 /// Keyspace notifications, on the name that a key of the user's own would have had.

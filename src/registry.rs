@@ -4,14 +4,15 @@
 //! and COPY move living values around. So a room knows its entry, an entry only has a hint of the key, and whoever
 //! follows the hint must compare ids. The graveyard is all that other threads touch.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use presence_engine::hearing::HeardMs;
-use presence_engine::room::Room;
+use presence_engine::room::{Parting, Room};
 use presence_engine::wheel::{Link, Links, Wheel};
 
 /// A room's place in the registry. The serial tells apart the rooms that a place has held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RoomId {
     index: u32,
     serial: u32,
@@ -76,6 +77,8 @@ struct Entry {
     lost: u8,
     /// Found where it cannot be heard (its slot is not served here).
     frozen: bool,
+    /// The node's data as a whole when it was entered: see [`Registry::begin_load`].
+    era: u32,
 }
 
 const NEVER: HeardMs = HeardMs::MAX;
@@ -138,8 +141,8 @@ impl Slab {
         self.blocks.iter().flatten().flatten()
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.blocks.iter_mut().flatten().flatten()
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
+        (0..).zip(self.blocks.iter_mut().flatten()).filter_map(|(index, place)| Some((index, place.as_mut()?)))
     }
 
     /// The first entry at or after place `from`.
@@ -166,12 +169,26 @@ impl Links for Slab {
     }
 }
 
-/// Rooms that were freed, to be struck off by the next tick.
-static GRAVEYARD: Mutex<Vec<RoomId>> = Mutex::new(Vec::new());
+/// Rooms that were freed, to be struck off by the next tick; with what is to be known to say that they are gone.
+static GRAVEYARD: Mutex<Vec<(RoomId, Option<Parting>)>> = Mutex::new(Vec::new());
 
-/// Says that a room is dead. From any thread.
-pub(crate) fn bury(id: RoomId) {
-    GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+/// Says that a room is dead. From any thread. Without a parting nobody is told: its last member went before.
+pub(crate) fn bury(id: RoomId, parting: Option<Parting>) {
+    GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner).push((id, parting));
+}
+
+/// A name that a room has left.
+pub(crate) struct Vacated {
+    pub(crate) hint: Hint,
+    pub(crate) by: By,
+}
+
+/// Who left it.
+pub(crate) enum By {
+    /// A room that is dead.
+    Dead(Parting),
+    /// A room that lives on under another name.
+    Moved(RoomId),
 }
 
 /// See the module.
@@ -183,6 +200,16 @@ pub(crate) struct Registry {
     totals: Totals,
     lost: u64,
     frozen: u64,
+    era: u32,
+    /// Rooms of this era and before it go without a word.
+    silent_era: u32,
+    /// So do rooms of this one.
+    broken_era: u32,
+    /// Data is being read beside that in service.
+    aside: bool,
+    /// Rooms that have something to say at a moment. May name some that are dead or have said it.
+    sayings: BTreeSet<(HeardMs, RoomId)>,
+    vacated: VecDeque<Vacated>,
 }
 
 impl Registry {
@@ -195,6 +222,12 @@ impl Registry {
             totals: Totals::default(),
             lost: 0,
             frozen: 0,
+            era: 1,
+            silent_era: 0,
+            broken_era: 0,
+            aside: false,
+            sayings: BTreeSet::new(),
+            vacated: VecDeque::new(),
         }
     }
 
@@ -209,6 +242,7 @@ impl Registry {
             figures: Figures::default(),
             lost: 0,
             frozen: false,
+            era: self.era,
         };
         self.live += 1;
         let serial = entry.serial;
@@ -218,12 +252,16 @@ impl Registry {
     /// Strikes off the rooms that were freed.
     pub(crate) fn reap(&mut self) {
         let dead = std::mem::take(&mut *GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner));
-        for id in dead {
+        for (id, parting) in dead {
             if self.entry(id).is_none() {
                 continue;
             }
             self.wheel.remove(&mut self.slab, id.index);
             if let Some(entry) = self.slab.take(id.index) {
+                let silent = entry.era <= self.silent_era || entry.era == self.broken_era;
+                if let Some(parting) = parting.filter(|_| !silent) {
+                    self.vacated.push_back(Vacated { hint: entry.hint, by: By::Dead(parting) });
+                }
                 self.totals.exchange(entry.figures, Figures::default());
                 self.lost -= u64::from(entry.lost > 0);
                 self.frozen -= u64::from(entry.frozen);
@@ -320,7 +358,7 @@ impl Registry {
     /// This node judges nobody any more.
     pub(crate) fn thaw(&mut self) {
         if std::mem::take(&mut self.frozen) > 0 {
-            self.slab.iter_mut().for_each(|entry| entry.frozen = false);
+            self.slab.iter_mut().for_each(|(_, entry)| entry.frozen = false);
         }
     }
 
@@ -330,6 +368,92 @@ impl Registry {
             entry.due = due;
             self.link(id.index, due);
         }
+    }
+
+    /// All data of the node is about to be replaced (a restart, a full sync): the rooms of before go without a word,
+    /// however late they are freed. `aside`: they stay in service until it is complete.
+    pub(crate) fn begin_load(&mut self, aside: bool) {
+        // A load aside is told as a load, too.
+        if !self.aside {
+            self.era += 1;
+            self.aside = aside;
+            if !aside {
+                self.silent_era = self.era - 1;
+            }
+        }
+    }
+
+    /// The load is over. What of it was freed meanwhile, and all of it if it failed, goes without a word as well.
+    pub(crate) fn end_load(&mut self, aside: bool, complete: bool) {
+        if self.aside != aside {
+            return;
+        }
+        self.reap();
+        self.vacated.clear();
+        match (aside, complete) {
+            (true, true) => self.silent_era = self.era - 1,
+            (false, true) => {}
+            (_, false) => {
+                self.broken_era = self.era;
+                self.era += 1;
+            }
+        }
+        self.aside = false;
+    }
+
+    /// The room has something to say at `due`.
+    pub(crate) fn say_at(&mut self, id: RoomId, due: HeardMs) {
+        self.sayings.insert((due, id));
+    }
+
+    /// When a room has something to say next.
+    pub(crate) fn next_saying(&self) -> Option<HeardMs> {
+        self.sayings.first().map(|&(due, _)| due)
+    }
+
+    /// The next room that has something to say by `now`.
+    pub(crate) fn pop_saying(&mut self, now: HeardMs) -> Option<(RoomId, Hint)> {
+        while self.next_saying().is_some_and(|due| due <= now) {
+            let (_, id) = self.sayings.pop_first()?;
+            if let Some(entry) = self.entry(id) {
+                return Some((id, entry.hint.clone()));
+            }
+        }
+        None
+    }
+
+    /// Whether the room is not served here.
+    pub(crate) fn is_frozen(&self, id: RoomId) -> bool {
+        self.entry(id).is_some_and(|entry| entry.frozen)
+    }
+
+    /// Rooms that have something to say.
+    pub(crate) fn sayings(&self) -> usize {
+        self.sayings.len()
+    }
+
+    /// A name that a room has left, oldest first. Another room may hold it by now.
+    pub(crate) fn pop_vacated(&mut self) -> Option<Vacated> {
+        self.vacated.pop_front()
+    }
+
+    /// Names that rooms have left and nobody was told yet.
+    pub(crate) fn vacated(&self) -> usize {
+        self.vacated.len()
+    }
+
+    /// Where a living room is.
+    pub(crate) fn hint(&self, id: RoomId) -> Option<Hint> {
+        self.entry(id).map(|entry| entry.hint.clone())
+    }
+
+    /// The room was seen at a name of its own will: it was renamed, or moved.
+    pub(crate) fn moved_to(&mut self, id: RoomId, db: i32, key: &[u8]) {
+        let before = self.hint(id).filter(|hint| hint.db != db || *hint.key != *key);
+        if let Some(hint) = before {
+            self.vacated.push_back(Vacated { hint, by: By::Moved(id) });
+        }
+        self.seen_at(id, db, key);
     }
 
     /// The room was seen there.
@@ -343,12 +467,15 @@ impl Registry {
 
     /// Two databases changed places.
     pub(crate) fn swap(&mut self, first: i32, second: i32) {
-        for entry in self.slab.iter_mut() {
-            if entry.hint.db == first {
-                entry.hint.db = second;
-            } else if entry.hint.db == second {
-                entry.hint.db = first;
-            }
+        for (index, entry) in self.slab.iter_mut() {
+            let other = match entry.hint.db {
+                db if db == first => second,
+                db if db == second => first,
+                _ => continue,
+            };
+            let by = By::Moved(RoomId { index, serial: entry.serial });
+            self.vacated.push_back(Vacated { hint: entry.hint.clone(), by });
+            entry.hint.db = other;
         }
     }
 

@@ -23,23 +23,25 @@ use crate::sys::{Ctx, Str};
 pub(crate) struct Value {
     pub(crate) room: Room,
     pub(crate) id: RoomId,
+    /// Nothing is left in it, so its removal is no news.
+    pub(crate) quiet: bool,
 }
 
 impl Value {
-    /// A room that will live at `hint`.
-    pub(crate) fn new(room: Room, hint: Hint) -> Box<Self> {
+    /// A room that will live at `hint`, after a step with these effects.
+    pub(crate) fn new(room: Room, hint: Hint, effects: &Effects) -> Box<Self> {
         let id = node::with(|node| {
             let id = node.registry.enter(hint);
-            node.registry.note(id, &room);
+            node.note(id, &room, effects);
             id
         });
-        Box::new(Self { room, id })
+        Box::new(Self { room, id, quiet: false })
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        bury(self.id);
+        bury(self.id, (!self.quiet).then(|| self.room.parting()));
     }
 }
 
@@ -101,8 +103,15 @@ impl Reading {
     /// The finished room, everybody in it with a fresh timeout. It is due at once: the next tick looks at it, and freezes
     /// it if it came by RESTORE to a node that does not serve its slot yet.
     fn finish(mut self, flags: Flags, hint: Hint) -> *mut c_void {
-        node::with(|node| self.room.hear_afresh(&node.env(flags)));
-        into_raw(Value::new(self.room, hint))
+        self.effects.clear();
+        node::with(|node| {
+            let mut env = node.env(flags);
+            // After a full sync whoever watches this replica knows the rooms of before.
+            env.tells |= flags.is_replica() && !flags.is_cluster();
+            self.room.hear_afresh(&env);
+            self.room.introduce(&env, &mut self.effects);
+        });
+        into_raw(Value::new(self.room, hint, &self.effects))
     }
 }
 

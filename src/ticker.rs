@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use presence_engine::hearing::{Deafness, HeardMs, Verdict};
 
+use crate::announcing;
 use crate::commands::internal::PROBE;
 use crate::commands::open::value_in;
 use crate::node::{self, Node, SLOW_TICK_MS, TICK_MS};
@@ -52,19 +53,26 @@ pub(crate) fn start(ctx: Ctx<'_>) {
 /// How long to the next tick, in ms: short while something is due or about to be, slow otherwise. A tick acts on what
 /// was due at the one before, so that an offline comes one or two short periods after it was due.
 fn period(node: &Node, now: HeardMs) -> u64 {
-    if node.registry.live() == 0 || !Flags::current().is_primary() {
-        return SLOW_TICK_MS;
-    }
-    if node.sweep.is_some() || node.hasten.is_some() {
+    let flags = Flags::current();
+    let busy = node.registry.live() > 0 && flags.is_primary() && (node.sweep.is_some() || node.hasten.is_some());
+    if busy || node.registry.vacated() > 0 && flags.tells() {
         return TICK_MS;
     }
-    node.registry.next_due().map_or(SLOW_TICK_MS, |due| due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS))
+    next_work(node, flags).map_or(SLOW_TICK_MS, |due| due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS))
+}
+
+/// When this node has anything to do next: silence is judged by primaries only.
+fn next_work(node: &Node, flags: Flags) -> Option<HeardMs> {
+    let due = node.registry.next_due().filter(|_| flags.is_primary());
+    let saying = node.registry.next_saying().filter(|_| flags.tells());
+    due.into_iter().chain(saying).min()
 }
 
 /// Something may be due before the tick that is planned. For commands only.
 pub(crate) fn wake(ctx: Ctx<'_>) {
+    let flags = Flags::current();
     let slow = node::with(|node| {
-        node.registry.next_due().is_some_and(|due| due < node.ticks.planned)
+        next_work(node, flags).is_some_and(|due| due < node.ticks.planned)
             && node.ticks.planned_us > monotonic_us() + TICK_MS * 1000
     });
     if slow {
@@ -131,13 +139,17 @@ fn tick(ctx: Ctx<'_>) {
     let verdict = node::with(|node| node.hearing.tick(started, deaf));
     match verdict {
         Verdict::Wait => node::with(|node| node.ticks.skipped += 1),
-        Verdict::Act { now, until } if work => {
-            let mut budget = Budget::new(started);
-            process(ctx, flags, now, until, &mut budget);
-            hasten(now, &mut budget);
-            sweep(ctx, flags, &mut budget);
+        Verdict::Act { now, until } => {
+            if !flags.is_loading() {
+                announcing::tick(ctx, flags, now, &mut Budget::new(started, 2));
+            }
+            if work {
+                let mut budget = Budget::new(started, 1);
+                process(ctx, flags, now, until, &mut budget);
+                hasten(now, &mut budget);
+                sweep(ctx, flags, &mut budget);
+            }
         }
-        Verdict::Act { .. } => {}
     }
 }
 
@@ -184,15 +196,16 @@ fn is_cluster_refusing(ctx: Ctx<'_>) -> bool {
 const NOT_LOCAL: &[u8] = b"non local key";
 
 /// Time that a tick may spend. The clock is read every few items.
-struct Budget {
+pub(crate) struct Budget {
     until_us: u64,
     items: u32,
     spent: bool,
 }
 
 impl Budget {
-    fn new(started_us: u64) -> Self {
-        Self { until_us: started_us + node::with(|node| node.budget_us), items: 0, spent: false }
+    /// One part in `parts` of a tick's budget, from the tick's start on.
+    fn new(started_us: u64, parts: u64) -> Self {
+        Self { until_us: started_us + node::with(|node| node.budget_us) / parts, items: 0, spent: false }
     }
 
     fn more(&mut self) -> bool {
@@ -204,7 +217,7 @@ impl Budget {
     }
 
     /// As [`Budget::more`], for work of which each item may be long.
-    fn more_now(&mut self) -> bool {
+    pub(crate) fn more_now(&mut self) -> bool {
         self.spent = self.spent || monotonic_us() >= self.until_us;
         !self.spent
     }
@@ -284,7 +297,17 @@ fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr
         // SAFETY: the key stays open and nothing else runs until the reference is gone.
         let value = unsafe { value_in(value) };
         if value.id == id {
-            node::with(|node| value.room.unheard(&node.env(flags)));
+            node::with(|node| {
+                let mut effects = node.take_effects();
+                let env = node.env(flags);
+                value.room.unheard(&env);
+                if served {
+                    // Whoever watches it here has heard nothing of it yet.
+                    value.room.introduce(&env, &mut effects);
+                }
+                node.note(id, &value.room, &effects);
+                node.give_back(effects);
+            });
         }
     }
     served
@@ -328,8 +351,8 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
             }
             Step::Visit => value.room.visit(&env, &mut effects),
         }
-        let payload = value.room.payload(&env, &mut effects);
-        node.registry.note(id, &value.room);
+        let payload = value.room.finish(&env, &mut effects);
+        node.note(id, &value.room, &effects);
         advise(node, flags, value, &hint.key);
         (Outcome { effects, payload, deleted: false }, value.room.is_disposable())
     });
@@ -337,7 +360,11 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
     if disposable {
         // Read first, write only to change: an idle room must not look used.
         opened = Key::open(ctx, key.as_str(), Mode::Write);
-        outcome.deleted = matches!(opened.held(&ROOM), Held::Ours(_)) && opened.delete();
+        if let Held::Ours(value) = opened.held(&ROOM) {
+            // SAFETY: the key stays open, and nothing runs until the value is marked.
+            unsafe { value_in(value) }.quiet = true;
+            outcome.deleted = opened.delete();
+        }
         drop(opened);
     }
     perform(ctx, key.as_str(), outcome, Spread::Payload, true);

@@ -37,6 +37,7 @@ impl World {
             generation: 0,
             term: Some(1),
             oom: false,
+            tells: true,
         }
     }
 
@@ -46,7 +47,7 @@ impl World {
         let mut fx = Effects::default();
         for n in 0..members {
             room.beat(&env, &id(n), session, &Attributes::default(), &mut fx).unwrap();
-            room.payload(&env, &mut fx);
+            room.finish(&env, &mut fx);
             fx.clear();
         }
         room
@@ -104,7 +105,7 @@ fn come_and_go(c: &mut Criterion) {
             |(mut room, mut fx)| {
                 let later = START + 60_000;
                 room.tick(&world.env(later), later, &mut fx, &mut || true);
-                room.payload(&world.env(later), &mut fx);
+                room.finish(&world.env(later), &mut fx);
                 assert_eq!(room.count(), 0);
                 room
             },

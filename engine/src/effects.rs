@@ -1,5 +1,6 @@
 //! What a step changed, as data. The module performs it; nothing here knows how.
 
+use crate::announce::Messages;
 use crate::codec::Log;
 use crate::hearing::HeardMs;
 use crate::member::Reason;
@@ -48,6 +49,10 @@ pub struct Effects {
     ids: Vec<u8>,
     /// What replicas and the log must be told.
     pub log: Log,
+    /// What is to be published.
+    pub messages: Messages,
+    /// When [`crate::room::Room::say`] is to be called, if that is new.
+    pub say_at: Option<HeardMs>,
     /// The room's visible content has changed.
     pub visible: bool,
     /// What the step adds to the node's figures.
@@ -65,6 +70,8 @@ impl Effects {
     pub fn clear(&mut self) {
         self.events.clear();
         self.ids.clear();
+        self.messages.clear();
+        self.say_at = None;
         self.visible = false;
         self.stats = Stats::default();
         self.lateness.clear();
@@ -88,7 +95,7 @@ impl Effects {
 
     /// Whether the step had no effect at all.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.log.is_empty() && !self.visible
+        self.events.is_empty() && self.log.is_empty() && self.messages.is_empty() && !self.visible
     }
 
     pub(crate) fn tell(&mut self, notice: Notice, member: &[u8], seq: Option<u64>, count: u32) {

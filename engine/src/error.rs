@@ -86,6 +86,8 @@ pub enum Refusal {
     },
     /// Not a cursor.
     Cursor,
+    /// The history does not reach back as far as was asked.
+    Resync,
     /// The key holds another type.
     WrongType,
     /// A payload that was refused.
@@ -126,6 +128,9 @@ impl fmt::Display for Refusal {
             Self::DaysNotKept { keep } => {
                 write!(f, "ERR the room keeps the uniques of {keep} days, today included (UNIQUES)")
             }
+            Self::Resync => f.write_str(
+                "RESYNC the history does not reach back to that epoch and seq: read PRESENCE.MEMBERS again",
+            ),
             Self::WrongType => f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value"),
             Self::Damage(damage) => damage.fmt(f),
             Self::Cursor => f.write_str("ERR CURSOR must be 0 or the cursor of the page before"),

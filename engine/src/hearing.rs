@@ -212,8 +212,10 @@ impl Hearing {
         Verdict::Act { now: self.given_us / 1000, until: before / 1000 }
     }
 
-    /// Last beats are unknown (loading, promotion) or deadlines were redefined: everybody gets one fresh timeout.
-    pub fn grant(&mut self, cause: Deafness) {
+    /// Last beats are unknown (loading, promotion) or deadlines were redefined: everybody gets one fresh timeout, which
+    /// begins at `mono_us` and not at the tick before.
+    pub fn grant(&mut self, cause: Deafness, mono_us: u64) {
+        self.now(mono_us);
         let at = self.fresh_moment(cause);
         self.fresh.hear_all(at);
     }
@@ -348,7 +350,7 @@ mod tests {
         h.tick(5000 * MS, None);
         run_ticks(&mut h, 5004, 9000);
         // A replica heard of the member once, before that stall; its beats since then are unknown.
-        h.grant(Deafness::Promotion);
+        h.grant(Deafness::Promotion, 9000 * MS);
         let promoted = h.now(9000 * MS);
         assert_eq!(h.fresh().silent_from(joined), promoted);
         assert_eq!(h.fresh().silent_from(promoted), promoted);
@@ -360,11 +362,20 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_begins_when_it_is_made() {
+        let mut h = hearing();
+        let joined = h.now(0);
+        run_ticks(&mut h, 4, 1000);
+        h.grant(Deafness::Promotion, 1040 * MS);
+        assert_eq!(h.fresh().silent_from(joined) - joined, 1041, "not at the last tick, 40 ms before");
+    }
+
+    #[test]
     fn a_grant_between_two_ticks_does_not_hasten_the_clock() {
         let mut h = hearing();
         run_ticks(&mut h, 4, 1000);
         let before = h.now(1200 * MS);
-        h.grant(Deafness::Settings);
+        h.grant(Deafness::Settings, 1200 * MS);
         let granted = h.now(1200 * MS);
         assert_eq!(granted, before + 1);
         assert_eq!(h.now(1240 * MS), granted + 40);

@@ -1,9 +1,10 @@
 //! Arguments to typed requests: all command parsing. Nothing has an effect before everything has been read.
 
+use crate::announce::parse_epoch;
 use crate::codec::member::is_status;
 use crate::error::Refusal;
 use crate::member::Attributes;
-use crate::room::PageRequest;
+use crate::room::{ChangesRequest, PageRequest};
 use crate::settings::{
     Number, SettingsChange, Share, COUNT_EVERY, FEED, GRACE, INTERVAL_OVER, MAX_BATCH, MAX_FRIENDS, MAX_MEMBER_ID,
     MAX_SESSION_ID, RECENT, TIMEOUT, UNIQUES_DAYS,
@@ -435,6 +436,43 @@ pub fn parse_members<A: Args + ?Sized>(args: &A) -> Result<PageRequest, Refusal>
         }
     }
     Ok(PageRequest { cursor: cursor.unwrap_or(0), count: count.unwrap_or(COUNT.default as usize), all })
+}
+
+/// PRESENCE.CHANGES
+///
+/// # Errors
+/// What is wrong with the arguments.
+pub fn parse_changes<A: Args + ?Sized>(args: &A) -> Result<ChangesRequest, Refusal> {
+    const COUNT: Number = Number { name: "COUNT", default: 1_000, min: 1, max: 10_000 };
+    let mut from = Cursor::new(args, "presence.changes", "COUNT and ALL");
+    from.needed()?;
+    let epoch = parse_epoch(from.needed()?);
+    let seq =
+        whole(from.needed()?).and_then(|seq| u64::try_from(seq).ok()).ok_or(Refusal::NotANumber { name: "seq" })?;
+    let (mut count, mut all) = (None, false);
+    while let Some(word) = from.optional() {
+        if is(word, "COUNT") {
+            let value = from.number(&COUNT, "COUNT")?;
+            once(&mut count, "COUNT", value as usize)?;
+        } else if is(word, "ALL") {
+            flag(&mut all, "ALL")?;
+        } else {
+            return Err(from.syntax());
+        }
+    }
+    Ok(ChangesRequest { epoch, seq, count: count.unwrap_or(COUNT.default as usize), all })
+}
+
+/// PRESENCE.CHANNELS: the member, if one is named.
+///
+/// # Errors
+/// What is wrong with the arguments.
+pub fn parse_channels<A: Args + ?Sized>(args: &A) -> Result<Option<&[u8]>, Refusal> {
+    let mut from = Cursor::new(args, "presence.channels", "none");
+    from.needed()?;
+    let member = from.optional().map(member_id).transpose()?;
+    from.end()?;
+    Ok(member)
 }
 
 /// PRESENCE.CREATE and PRESENCE.ALTER. ALTER needs a setting (`needs_one`).

@@ -86,6 +86,12 @@ pub struct Stats {
     pub graces: u64,
     /// Changes of shown status, data or visibility.
     pub updates: u64,
+    /// Messages published on count channels.
+    pub count_messages: u64,
+    /// Messages published on member channels.
+    pub member_messages: u64,
+    /// Messages published on feeds.
+    pub feed_messages: u64,
 }
 
 impl Stats {
@@ -99,6 +105,9 @@ impl Stats {
         self.flickers += step.flickers;
         self.graces += step.graces;
         self.updates += step.updates;
+        self.count_messages += step.count_messages;
+        self.member_messages += step.member_messages;
+        self.feed_messages += step.feed_messages;
     }
 }
 

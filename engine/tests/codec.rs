@@ -274,7 +274,7 @@ fn survives(d: &Driver, payload: &[u8]) -> bool {
     env.now += 400_000_000;
     while !room.tick(&env, env.now, &mut fx, &mut || true) {}
     assert_eq!((room.count(), room.sessions()), (0, 0), "nobody stays for ever");
-    assert!(room.payload(&env, &mut fx).is_none_or(|payload| decode(&payload, env.now).is_ok()));
+    assert!(room.finish(&env, &mut fx).is_none_or(|payload| decode(&payload, env.now).is_ok()));
     true
 }
 

@@ -92,16 +92,23 @@ fn op() -> impl Strategy<Value = Op> {
 fn config() -> impl Strategy<Value = NodeConfig> {
     (100..400_u32, prop_oneof![Just(0), 1..300_u32], prop_oneof![Just(0), 1..600_u32], share(), 0..3_u16, any::<bool>())
         .prop_flat_map(|(timeout, grace, recent, share, uniques_days, reciprocal)| {
-            (prop_oneof![Just(0), 2..4_u32], 1..4_u16).prop_map(move |(max_members, max_sessions)| NodeConfig {
-                timeout,
-                grace,
-                recent,
-                share,
-                uniques_days,
-                reciprocal,
-                max_members,
-                max_sessions,
-                ..NodeConfig::default()
+            let told = (prop_oneof![Just(0), 1..9_u32], prop_oneof![Just(0), Just(1_000_u32)], 1..9_u32);
+            let limits = (prop_oneof![Just(0), 2..4_u32], 1..4_u16);
+            (limits, told).prop_map(move |((max_members, max_sessions), (feed, count_every, interval_over))| {
+                NodeConfig {
+                    feed,
+                    count_every,
+                    interval_over,
+                    timeout,
+                    grace,
+                    recent,
+                    share,
+                    uniques_days,
+                    reciprocal,
+                    max_members,
+                    max_sessions,
+                    ..NodeConfig::default()
+                }
             })
         })
 }

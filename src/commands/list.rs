@@ -1,12 +1,13 @@
 //! PRESENCE.GET and PRESENCE.MEMBERS: the service's views by name.
 
+use presence_engine::announce::epoch_text;
 use presence_engine::error::Refusal;
 use presence_engine::request::{parse_member, parse_members};
 use presence_engine::room::Page;
 
 use super::open::{key_at, read};
 use super::spec::{entry, Access, Arg, Args, Command, Keys};
-use super::{epoch_text, field_bytes, field_int};
+use super::{field_bytes, field_int};
 use crate::sys::Ctx;
 
 pub(crate) static GET: Command = Command {

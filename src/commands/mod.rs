@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod room;
 pub(crate) mod spec;
+pub(crate) mod watch;
 
 use presence_engine::request;
 
@@ -28,6 +29,8 @@ pub(crate) static ALL: &[&Command] = &[
     &friends::FRIENDSFROM,
     &list::GET,
     &list::MEMBERS,
+    &watch::CHANGES,
+    &watch::CHANNELS,
     &room::CREATE,
     &room::ALTER,
     &room::INFO,
@@ -68,9 +71,4 @@ fn field_bytes(reply: Reply<'_>, name: &str, value: &[u8]) {
 fn field_int(reply: Reply<'_>, name: &str, value: u64) {
     reply.bytes(name.as_bytes());
     reply.int(i64::try_from(value).unwrap_or(i64::MAX));
-}
-
-/// An epoch as clients see it. Zeros: there is no room.
-fn epoch_text(epoch: u64) -> String {
-    format!("{epoch:016x}")
 }

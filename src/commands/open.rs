@@ -68,15 +68,16 @@ pub(crate) fn write<R>(
                 let env = node.env(flags);
                 let now = env.now;
                 let result = step(&mut value.room, &env, &mut effects);
-                let payload = value.room.payload(&env, &mut effects);
+                let payload = value.room.finish(&env, &mut effects);
                 let disposable = value.room.is_disposable();
                 node.registry.seen_at(value.id, ctx.db(), name.as_bytes());
                 if import {
                     node.registry.arrive(value.id, now + FROZEN_RETRY_MS);
                 }
-                node.registry.note(value.id, &value.room);
+                node.note(value.id, &value.room, &effects);
                 (result, Outcome { effects, payload, deleted: false }, disposable)
             });
+            value.quiet = disposable;
             outcome.deleted = disposable && key.delete();
             (result, outcome)
         }
@@ -94,12 +95,12 @@ pub(crate) fn write<R>(
                 let mut room = node.new_room(flags);
                 let env = node.env(flags);
                 let result = step(&mut room, &env, &mut effects);
-                let payload = room.payload(&env, &mut effects);
+                let payload = room.finish(&env, &mut effects);
                 (room, result, Outcome { effects, payload, deleted: false })
             });
             if !room.is_disposable() {
                 let hint = Hint { db: ctx.db(), key: name.as_bytes().into() };
-                let value = Value::new(room, hint);
+                let value = Value::new(room, hint, &outcome.effects);
                 if import {
                     node::with(|node| {
                         let now = node.now();

@@ -1,11 +1,12 @@
 //! PRESENCE.CREATE, PRESENCE.ALTER and PRESENCE.INFO: a room's own settings.
 
+use presence_engine::announce::epoch_text;
 use presence_engine::error::Refusal;
 use presence_engine::request::parse_settings;
 
 use super::open::{key_at, read, write, Missing};
 use super::spec::{entry, Access, Arg, Args, Command, Keys};
-use super::{epoch_text, field_bytes, field_int, DEFAULT, SHARE_OR_DEFAULT};
+use super::{field_bytes, field_int, DEFAULT, SHARE_OR_DEFAULT};
 use crate::node;
 use crate::perform::Spread;
 use crate::room_type::ROOM;

@@ -111,6 +111,12 @@ impl Flags {
         self.is_cluster() && self.is_primary() && self.is_replicated() && !self.is_loading()
     }
 
+    /// This node publishes what it announces: the primary does; a replica as well, to its own subscribers, unless the
+    /// bus of a cluster has told them.
+    pub(crate) const fn tells(self) -> bool {
+        !self.is_loading() && !self.is_import() && (!self.is_replica() || !self.is_cluster())
+    }
+
     /// The command is part of MULTI or of a script.
     pub(crate) const fn is_nested(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_MULTI | raw::REDISMODULE_CTX_FLAGS_LUA)

@@ -51,12 +51,12 @@ class Watcher:
             ("SSUBSCRIBE", shard_channels),
         ]
         for verb, names in subscriptions:
-            if names:
-                self._connection.send(verb, *names)
-                for _ in names:
-                    confirmation = self._connection.read_push()
-                    if not isinstance(confirmation, list):
-                        raise AssertionError(f"{verb} failed: {confirmation!r}")
+            for name in names:
+                # One at a time: sharded channels of several slots do not go together.
+                self._connection.send(verb, name)
+                confirmation = self._connection.read_push()
+                if not isinstance(confirmation, list):
+                    raise AssertionError(f"{verb} failed: {confirmation!r}")
         self._thread = threading.Thread(target=self._read, name="watcher", daemon=True)
         self._thread.start()
 

@@ -145,6 +145,8 @@ pub struct Attributes<'a> {
 pub struct Outcome {
     /// The numbered change.
     pub change: Change,
+    /// What the member shows is no longer what it was.
+    pub shows_anew: bool,
     /// The last live session was lost.
     pub grace: bool,
     /// It came back from grace.

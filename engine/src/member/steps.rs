@@ -108,9 +108,7 @@ impl Member {
         self.last = rules.now;
         self.come(unix_ms, rules, attributes.share, &mut outcome);
         if let Some(before) = shown_before {
-            if outcome.change == Change::None && before != self.shown_owned() {
-                outcome.change = Change::Update;
-            }
+            self.note_shown(&before, &mut outcome);
         }
         Ok(Beaten::Taken(outcome))
     }
@@ -274,9 +272,7 @@ impl Member {
                 self.phase = Phase::Grace;
                 outcome.grace = true;
             }
-            if *shown_before != self.shown_owned() {
-                outcome.change = Change::Update;
-            }
+            self.note_shown(shown_before, outcome);
         }
     }
 
@@ -350,6 +346,16 @@ impl Member {
         let latest =
             |waiting: bool| self.sessions.iter().rposition(|session| session.changed && session.waiting == waiting);
         self.shown = latest(false).or_else(|| latest(true));
+    }
+
+    /// An update, if another status or data is shown than before.
+    fn note_shown(&self, before: &(Vec<u8>, Vec<u8>), outcome: &mut Outcome) {
+        if *before != self.shown_owned() {
+            outcome.shows_anew = true;
+            if outcome.change == Change::None {
+                outcome.change = Change::Update;
+            }
+        }
     }
 
     fn shown_owned(&self) -> (Vec<u8>, Vec<u8>) {

@@ -4,17 +4,22 @@
 //! came of it here, in one place: counts, seq, events, the log for replicas, the table, the wheel.
 
 mod advice;
+mod announce;
 mod beat;
+mod epoch;
 mod leave;
 mod settings;
 mod tick;
 mod view;
 mod wire;
 
+pub use self::announce::{Changes, ChangesRequest, Parting};
 pub use self::beat::Beat;
+pub use self::epoch::Epoch;
 pub use self::view::{FriendState, Info, MemberView, Page, PageRequest, SessionView};
 
 use self::advice::Advice;
+use crate::announce::{Feed, Sight};
 use crate::codec::member::{self as form, Moments};
 use crate::effects::{Effects, Notice};
 use crate::hearing::{widen, FreshPoints, HeardMs};
@@ -44,6 +49,8 @@ pub struct Env<'a> {
     pub term: Option<u64>,
     /// Memory is short.
     pub oom: bool,
+    /// Messages of this node are published: they are worth making.
+    pub tells: bool,
 }
 
 /// A room.
@@ -53,10 +60,13 @@ pub struct Room {
     present: u32,
     sessions: u32,
     seq: u64,
-    epoch: u64,
-    /// The term in which `epoch` was begun.
-    term: u64,
-    nonce: u64,
+    epoch: Epoch,
+    /// The count that was published last; `None` if whoever watches may not know any.
+    told: Option<u32>,
+    /// When [`Room::say`] is due; 0 if nothing is to be said.
+    say_due: HeardMs,
+    /// While the room has a feed, from its first change on.
+    feed: Option<Box<Feed>>,
     own: Option<Box<RoomSettings>>,
     uniques: Uniques,
     /// Everybody in the room counts as heard at this moment at least: see [`Rules::room_fresh`].
@@ -69,16 +79,20 @@ pub struct Room {
     advice: Advice,
 }
 
-/// What a member counts for.
+/// What a member counts for, and how it is seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
-    present: u32,
+    sight: Sight,
     sessions: u32,
 }
 
 impl Tally {
     fn of(member: &Member) -> Self {
-        Self { present: u32::from(member.is_present()), sessions: member.sessions.len() as u32 }
+        Self { sight: Sight::of(member), sessions: member.sessions.len() as u32 }
+    }
+
+    fn present(self) -> u32 {
+        self.sight.present.into()
     }
 }
 
@@ -121,9 +135,10 @@ impl Room {
             present: 0,
             sessions: 0,
             seq: 0,
-            epoch: nonce,
-            term: 0,
-            nonce,
+            epoch: Epoch::new(nonce),
+            told: Some(0),
+            say_due: 0,
+            feed: None,
             own: None,
             uniques: Uniques::default(),
             fresh: 0,
@@ -149,13 +164,9 @@ impl Room {
         self.seq
     }
 
-    /// Name of this life of the room's history. A new one begins when a room was made, loaded or copied here, and with
-    /// each promotion of this node: as a function of the node's term, so that no room has to be visited.
+    /// Name of this life of the room's history: see [`Epoch`].
     pub fn epoch(&self, term: Option<u64>) -> u64 {
-        match term {
-            Some(term) if term != self.term => mix(mix(self.epoch, self.nonce), term),
-            _ => self.epoch,
-        }
+        self.epoch.name(term)
     }
 
     /// Nothing is left that would justify a key.
@@ -169,6 +180,7 @@ impl Room {
             + self.table.memory()
             + self.wheel.memory()
             + self.uniques.memory()
+            + self.feed.as_ref().map_or(0, |feed| feed.memory())
             + self.own.as_ref().map_or(0, |_| size_of::<RoomSettings>())
     }
 
@@ -256,6 +268,7 @@ impl Room {
             self.number(env);
             fx.visible = true;
             fx.tell(notice, &id, Some(self.seq), self.present);
+            self.announce(env, &id, before.sight, member, outcome.change, outcome.shows_anew, self.seq, fx);
         }
         let due = member.next_due(&self.rules(env));
         self.keep(slot, member, due, fx);
@@ -284,21 +297,20 @@ impl Room {
     }
 
     fn count_change(&mut self, before: Tally, after: Tally) {
-        self.present = (self.present + after.present).saturating_sub(before.present);
+        self.present = (self.present + after.present()).saturating_sub(before.present());
         self.sessions = (self.sessions + after.sessions).saturating_sub(before.sessions);
     }
 
     /// A new number for a change, in this node's epoch.
     fn number(&mut self, env: &Env<'_>) {
-        if let Some(term) = env.term {
-            self.epoch = self.epoch(Some(term));
-            self.term = term;
-        }
+        self.epoch.enter(env.term);
         self.seq += 1;
     }
 
-    /// Ends a step: the payload for replicas and the log, if there is anything to tell them.
-    pub fn payload(&mut self, env: &Env<'_>, fx: &mut Effects) -> Option<Vec<u8>> {
+    /// Ends a step: the messages for those who watch, and the payload for replicas and the log, if there is anything to
+    /// tell them.
+    pub fn finish(&mut self, env: &Env<'_>, fx: &mut Effects) -> Option<Vec<u8>> {
+        self.finish_announcements(env, fx);
         (!fx.log.is_empty()).then(|| fx.log.finish(self.epoch(env.term), self.seq))
     }
 }
@@ -317,12 +329,4 @@ fn is_plain(member: &Member) -> bool {
         _ => false,
     };
     lone && member.burials.is_empty() && member.left.is_none() && member.shown.is_none()
-}
-
-/// A bijection of `a` for each `b`, well mixed (the finalizer of splitmix64).
-fn mix(a: u64, b: u64) -> u64 {
-    let mut x = a ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

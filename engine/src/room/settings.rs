@@ -44,6 +44,7 @@ impl Room {
             self.recheck();
         }
         self.drop_old_days(env, fx);
+        self.say_in_time(env, fx);
     }
 
     /// The room could not be heard until now (its slot was not served here): a fresh timeout for everybody in it, also

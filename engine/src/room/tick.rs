@@ -107,6 +107,11 @@ impl Room {
             self.recheck();
         }
         self.drop_old_days(env, fx);
+        self.say_in_time(env, fx);
+        if !self.epoch.is_of(env.term) {
+            // Since this node became the primary, or loaded the room, nothing has changed in it.
+            self.introduce(env, fx);
+        }
     }
 
     pub(super) fn drop_old_days(&mut self, env: &Env<'_>, fx: &mut Effects) {

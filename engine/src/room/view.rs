@@ -227,8 +227,6 @@ impl Room {
 
     /// Settings in force and figures.
     pub fn info(&self, env: &Env<'_>) -> Info {
-        let own = self.own.as_deref().cloned().unwrap_or_default();
-        let config = env.config;
         let rules = self.rules(env);
         Info {
             settings: RoomSettings {
@@ -237,9 +235,9 @@ impl Room {
                 recent: Some(rules.recent),
                 uniques_days: Some(self.uniques_days(env)),
                 share: Some(rules.share),
-                feed: own.feed.or(Some(config.feed)),
-                count_every: own.count_every.or(Some(config.count_every)),
-                interval_over: own.interval_over.or(Some(config.interval_over)),
+                feed: Some(self.feed_limit(env)),
+                count_every: Some(self.count_every(env)),
+                interval_over: Some(self.interval_over(env)),
             },
             own: self.own.is_some(),
             members: self.present,

@@ -1,6 +1,7 @@
 //! A room as payloads: saved whole, and changed by those that another server sends.
 
 use super::{Env, Room, Tally};
+use crate::announce::Sight;
 use crate::codec::member::{self as form, Moments};
 use crate::codec::{self, Damage, Entry, Log};
 use crate::effects::{Effects, Notice};
@@ -47,6 +48,7 @@ impl Room {
     /// [`Damage`]; nothing has changed then.
     pub fn apply(&mut self, env: &Env<'_>, payload: &[u8], fx: &mut Effects) -> Result<(), Damage> {
         let payload = codec::decode(payload, env.now)?;
+        self.epoch.follow(payload.epoch);
         for entry in payload.entries {
             match entry {
                 Entry::Settings(own) => {
@@ -64,8 +66,6 @@ impl Room {
                 }
             }
         }
-        self.epoch = payload.epoch;
-        self.term = 0;
         self.seq = payload.seq;
         fx.visible = true;
         Ok(())
@@ -81,14 +81,16 @@ impl Room {
         fx: &mut Effects,
     ) {
         let found = self.table.find(id);
-        let before = found.and_then(|slot| self.load(slot, env.now)).map_or(Tally::default(), |m| Tally::of(&m));
-        self.count_change(before, member.map_or(Tally::default(), Tally::of));
+        let before = found.and_then(|slot| self.load(slot, env.now)).unwrap_or_default();
+        let nothing = Member::default();
+        let after = member.unwrap_or(&nothing);
+        self.count_change(Tally::of(&before), Tally::of(after));
         match (found.or_else(|| member.and_then(|_| self.table.insert(id))), member) {
             (Some(slot), Some(member)) => {
                 let due = member.next_due(&self.rules(env));
                 self.keep(slot, member, due, fx);
             }
-            (Some(slot), None) => self.keep(slot, &Member::default(), None, fx),
+            (Some(slot), None) => self.keep(slot, &nothing, None, fx),
             (None, _) => {}
         }
         let notice = match change {
@@ -98,6 +100,8 @@ impl Room {
             Change::Update => Notice::Update,
         };
         fx.tell(notice, id, Some(seq), self.present);
+        let shows_anew = before.shown() != after.shown();
+        self.announce(env, id, Sight::of(&before), after, change, shows_anew, seq, fx);
     }
 
     /// A room made of payloads: by loading, RESTORE or COPY. Everybody in it gets a fresh timeout.

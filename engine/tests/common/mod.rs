@@ -4,6 +4,7 @@
 
 pub mod twin;
 
+use presence_engine::announce::To;
 use presence_engine::effects::{Effects, Notice};
 use presence_engine::error::Refusal;
 use presence_engine::hearing::FreshPoints;
@@ -28,6 +29,34 @@ pub struct Told {
     pub kind: &'static str,
     pub seq: Option<u64>,
     pub count: u32,
+}
+
+/// A message: `count`, `feed` or `member:<id>`, and its JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Ms since the start.
+    pub at: u64,
+    pub to: String,
+    pub body: String,
+}
+
+impl Published {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+fn published(at: u64, effects: &Effects) -> Vec<Published> {
+    let messages = effects.messages.iter().map(|message| {
+        assert!(message.body.len() <= presence_engine::announce::MAX_MESSAGE, "{} bytes", message.body.len());
+        let to = match message.to {
+            To::Count => "count".to_owned(),
+            To::Feed => "feed".to_owned(),
+            To::Member(id) => format!("member:{}", text(id)),
+        };
+        Published { at, to, body: std::str::from_utf8(message.body).unwrap().to_owned() }
+    });
+    messages.collect()
 }
 
 pub fn kind_of(notice: Notice) -> &'static str {
@@ -70,6 +99,9 @@ pub struct Driver {
     pub fresh: FreshPoints,
     pub oom: bool,
     pub told: Vec<Told>,
+    pub published: Vec<Published>,
+    /// Messages of this node are heard.
+    pub tells: bool,
     pub payloads: u64,
     pub flickers: u64,
     effects: Effects,
@@ -87,6 +119,7 @@ macro_rules! env {
             generation: $driver.generation,
             term: $term,
             oom: $driver.oom,
+            tells: $driver.tells,
         }
     };
 }
@@ -103,9 +136,11 @@ impl Driver {
             generation: 0,
             term: Some(TERM),
             oom: false,
+            tells: true,
         };
         let room = Room::new(KEYS, 5, &env);
-        let replica = Room::new(KEYS, 6, &Env { term: None, ..env });
+        // Intervals of 5 s and parts of it end at the same moments as the primary's.
+        let replica = Room::new(KEYS, 5_000_005, &Env { term: None, ..env });
         Self {
             room,
             replica: Some(replica),
@@ -116,6 +151,8 @@ impl Driver {
             fresh,
             oom: false,
             told: Vec::new(),
+            published: Vec::new(),
+            tells: true,
             payloads: 0,
             flickers: 0,
             effects: Effects::default(),
@@ -148,7 +185,8 @@ impl Driver {
             self.told.push(Told { at, member, kind: kind_of(event.notice), seq: event.seq, count: event.count });
         }
         self.flickers += self.effects.stats.flickers;
-        let payload = self.room.payload(&env!(self, Some(TERM)), &mut self.effects);
+        let payload = self.room.finish(&env!(self, Some(TERM)), &mut self.effects);
+        let published_now = published(at, &self.effects);
         if let (Some(payload), Some(replica)) = (&payload, &mut self.replica) {
             self.payloads += 1;
             let mut relayed = Effects::default();
@@ -159,10 +197,34 @@ impl Driver {
                 numbered.iter().map(|e| (e.notice, e.member, e.seq)).collect::<Vec<_>>()
             });
             assert!(relayed.log.is_empty(), "a replica writes nothing");
+            assert!(replica.finish(&env!(self, None), &mut relayed).is_none());
+            assert_eq!(published(at, &relayed), published_now, "a replica publishes what its primary does");
         } else if self.replica.is_some() {
             assert!(self.effects.events().all(|event| event.seq.is_none()), "a change that no replica hears of");
         }
+        self.published.extend(published_now);
         self.effects.clear();
+    }
+
+    /// What is said at intervals, if it is due.
+    pub fn say(&mut self) {
+        let at = self.at();
+        self.room.say(&env!(self, Some(TERM)), &mut self.effects);
+        let said = published(at, &self.effects);
+        if let Some(replica) = &mut self.replica {
+            let mut relayed = Effects::default();
+            replica.say(&env!(self, None), &mut relayed);
+            assert_eq!(published(at, &relayed), said, "a replica says what its primary does");
+        }
+        self.published.extend(said);
+        self.effects.clear();
+    }
+
+    /// What was published on channels of this kind, or of this member, since the last call for it.
+    pub fn heard(&mut self, to: &str) -> Vec<Published> {
+        let (of, rest) = std::mem::take(&mut self.published).into_iter().partition(|message| message.to == to);
+        self.published = rest;
+        of
     }
 
     /// A beat as the module makes it: a plain one tries the short way first.
@@ -178,6 +240,19 @@ impl Driver {
             Beat::Renewed => 0,
             Beat::Refused => -1,
         })
+    }
+
+    /// A batch of plain beats of unnamed sessions, in one step.
+    pub fn batch(&mut self, members: &[&str]) {
+        for member in members {
+            if !self.room.renew(member.as_bytes(), b"", self.now, self.day) {
+                let attributes = Attributes::default();
+                self.room
+                    .beat(&env!(self, Some(TERM)), member.as_bytes(), b"", &attributes, &mut self.effects)
+                    .expect("no limit is reached");
+            }
+        }
+        self.finish();
     }
 
     pub fn beat_with(&mut self, member: &str, session: &str, attributes: &Attributes<'_>) -> i32 {
@@ -246,11 +321,14 @@ impl Driver {
         assert!(end >= self.now, "time goes on");
         loop {
             self.tick();
-            let Some(due) = self.room.next_due().filter(|&due| due <= end) else { break };
+            self.say();
+            let next = self.room.next_due().into_iter().chain(self.room.say_due()).min();
+            let Some(due) = next.filter(|&due| due <= end) else { break };
             self.now = due.max(self.now);
         }
         self.now = end;
         self.tick();
+        self.say();
     }
 
     /// A fresh timeout for everybody after a stall, as the node's clock grants it: a millisecond further on.
