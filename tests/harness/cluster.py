@@ -308,8 +308,8 @@ class Crowd:
         self.every = every
         self.rooms = {room: list(ids) for room, ids in rooms.items()}
         self._beats = dict.fromkeys(self.rooms, 0)
-        # The longest time without an accepted beat, by room, and when it ended: what to look at when somebody was accused.
-        self.gaps: dict[str, tuple[float, float]] = {}
+        # Each beat and its answer, by `room:member`: what to look at when somebody was accused.
+        self.tried: dict[str, list[tuple[float, str]]] = {}
         self.odd: list[str] = []
         self._stop = threading.Event()
         # Held for each beat, so that nothing of whoever has left is still under way.
@@ -341,22 +341,26 @@ class Crowd:
 
     def _run(self, room: str) -> None:
         client = self.cluster.client()
-        last = time.monotonic()
         while not self._stop.is_set():
             for id in list(self.rooms[room]):
-                with self._locks[room]:
-                    if id not in self.rooms[room]:
-                        continue
-                    reply = client.once("PRESENCE.BEAT", room, id)
-                if reply == 0:
-                    self._beats[room] += 1
-                    now = time.monotonic()
-                    self.gaps[room] = max(self.gaps.get(room, (0.0, now)), (now - last, now))
-                    last = now
-                elif not (reply is None or isinstance(reply, Err) and reply.code in AGAIN):
-                    self.odd.append(f"{time.monotonic():.3f} {room} {id}: {reply!r}")
+                # Refused, it tries again at once, as client libraries do.
+                while not self._beat(client, room, id) and not self._stop.wait(0.02):
+                    pass
             self._stop.wait(self.every)
         client.close()
+
+    def _beat(self, client: ClusterClient, room: str, id: str) -> bool:
+        with self._locks[room]:
+            if id not in self.rooms[room]:
+                return True
+            reply = client.once("PRESENCE.BEAT", room, id)
+        refused = reply is None or isinstance(reply, Err) and reply.code in AGAIN
+        self.tried.setdefault(f"{room}:{id}", []).append((round(time.monotonic(), 3), str(reply)))
+        if reply == 0:
+            self._beats[room] += 1
+        elif not refused:
+            self.odd.append(f"{time.monotonic():.3f} {room} {id}: {reply!r}")
+        return not refused
 
 
 class Watch:
