@@ -402,3 +402,34 @@ def test_changes_tell_what_a_reader_missed(live):
     assert client.call("PRESENCE.CHANGES", "r", epoch, seq).code == "RESYNC"
     client("DEBUG", "RELOAD")
     assert client.call("PRESENCE.CHANGES", "r", epoch, client("PRESENCE.MEMBERS", "r")[2]).code == "RESYNC"
+
+
+# -- who may listen ---------------------------------------------------------------------------------------------------
+
+
+def test_a_user_who_may_count_shows_badges_and_learns_no_name(live, server):
+    client, watcher = live
+    client("ACL", "SETUSER", "badge", "on", ">pw", "~*", "+presence.count", "+subscribe", "+psubscribe", "resetchannels", "&presence.count:*")
+    names = channels(client, "r", "asha")
+    guest = server.client(resp=3)
+    guest("AUTH", "badge", "pw")
+    guest.send("SUBSCRIBE", names["count"])
+    assert guest.read_push()[0] == b"subscribe"
+    client("PRESENCE.BEAT", "r", "asha", "SHARE", "everyone")
+    assert json.loads(guest.read_push()[2]) == {"count": 1, "badge": "1"}
+    other = server.client()
+    other("AUTH", "badge", "pw")
+    assert other("PRESENCE.COUNT", "r", "BADGE") == b"1"
+    refused = [
+        ("SUBSCRIBE", names["feed"]),
+        ("SUBSCRIBE", names["member"]),
+        ("PSUBSCRIBE", "presence.*"),
+        ("PSUBSCRIBE", "__key*__:*"),
+        ("PRESENCE.MEMBERS", "r"),
+        ("PRESENCE.GET", "r", "asha"),
+        ("PRESENCE.FRIENDS", "r", "bo", "asha"),
+        ("PRESENCE.CHANGES", "r", "0" * 16, 0),
+        ("PRESENCE.INFO", "r"),
+        ("SSUBSCRIBE", names["feed"]),
+    ]
+    assert {command: other.call(*command).code for command in refused} == dict.fromkeys(refused, "NOPERM")
