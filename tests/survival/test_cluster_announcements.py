@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import Connection, Err, Watcher
+from harness import Connection, Err, Watcher, migration
 from harness.cluster import Cluster, slot_of
 from scene import name_in, shard_slots
 from support import fields, wait_until
@@ -142,3 +142,27 @@ def test_a_promoted_replica_tells_what_the_primary_could_not(cluster):
         watcher.wait_for(lambda e: b'"m3"' in e.name)
     cluster.restart(cluster.primaries[0])
     cluster.wait_ok()
+
+
+def test_slots_that_go_over_at_once_are_told_by_the_target_afterwards(cluster, kind):
+    if kind not in migration.KINDS:
+        pytest.skip("this server moves slots key by key")
+    client = cluster.client()
+    source, to = cluster.primaries[0], cluster.primaries[1]
+    [room] = name_in(range(100))
+    client("PRESENCE.CREATE", room, *SLOWLY, key=room)
+    client("PRESENCE.MBEAT", room, "MEMBERS", "a", "b", key=room)
+    names = channels(client, room)
+    epoch = client("PRESENCE.MEMBERS", room)[1]
+    moving = migration.Migration(cluster, 0, 99, to, hold=1)
+    client("PRESENCE.BEAT", room, "c", key=room)
+    with Watcher(to.server, ("presence.*",)) as nothing:
+        nothing.hold_until(time.monotonic() + 0.5)
+        assert nothing.events == []
+    moving.release()
+    cluster.wait(lambda: cluster.owner(0) is to, "the slots to be the target's")
+    with Watcher(to.server, ("presence.*",), shard_channels=[names["count"], names["feed"]]) as watcher:
+        watcher.wait_for(lambda e: json.loads(e.name) == {"count": 3, "badge": "3"}, timeout=20)
+        resync = json.loads(watcher.wait_for(lambda e: b'"resync":true' in e.name).name)
+        assert resync["epoch"] == client("PRESENCE.MEMBERS", room)[1].decode() != epoch.decode()
+    assert source.server.alive
