@@ -55,7 +55,7 @@ pub(crate) fn start(ctx: Ctx<'_>) {
 fn period(node: &Node, now: HeardMs) -> u64 {
     let flags = Flags::current();
     let busy = node.registry.live() > 0 && flags.is_primary() && (node.sweep.is_some() || node.hasten.is_some());
-    if busy || node.registry.vacated() > 0 && flags.tells() {
+    if busy || node.registry.dead() > 0 || node.registry.has_vacated() && flags.tells() {
         return TICK_MS;
     }
     next_work(node, flags).map_or(SLOW_TICK_MS, |due| due.saturating_sub(now).clamp(TICK_MS, SLOW_TICK_MS))
@@ -121,7 +121,8 @@ fn tick(ctx: Ctx<'_>) {
     let paused = avoid_replica_traffic();
     let work = node::with(|node| {
         node.ticks.last_us = started;
-        node.registry.reap();
+        let until_us = started + node.budget_us / 2;
+        node.registry.reap(|| monotonic_us() < until_us);
         node.refresh();
         // Only the primary decides, and only when it has all of its data.
         let work = flags.is_primary() && !flags.is_loading() && !flags.is_async_loading() && node.registry.live() > 0;

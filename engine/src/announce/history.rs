@@ -42,6 +42,8 @@ struct Chunk {
 #[derive(Debug)]
 pub(super) struct History {
     chunks: VecDeque<Chunk>,
+    /// Bytes set aside by all chunks.
+    held: usize,
     /// Number of the first change it could tell of if it were unlimited, and of the one to come.
     start: u64,
     next: u64,
@@ -50,7 +52,7 @@ pub(super) struct History {
 impl History {
     /// That begins after change `seq`.
     pub(super) fn after(seq: u64) -> Self {
-        Self { chunks: VecDeque::new(), start: seq + 1, next: seq + 1 }
+        Self { chunks: VecDeque::new(), held: 0, start: seq + 1, next: seq + 1 }
     }
 
     /// Adds the next change; about `limit` are kept.
@@ -59,18 +61,22 @@ impl History {
             *self = Self::after(record.seq.saturating_sub(1));
         }
         if (record.seq - self.start) % CHUNK == 0 {
-            if let Some(full) = self.chunks.back_mut() {
-                full.bytes.shrink_to_fit();
-            }
+            self.change_last(Vec::shrink_to_fit);
             self.chunks.push_back(Chunk { first: record.seq, bytes: Vec::new() });
         }
-        if let Some(chunk) = self.chunks.back_mut() {
-            put(&mut chunk.bytes, record);
-        }
+        self.change_last(|bytes| put(bytes, record));
         self.next += 1;
         let oldest = self.oldest(limit);
         while self.chunks.front().is_some_and(|chunk| chunk.first + CHUNK <= oldest) {
-            self.chunks.pop_front();
+            self.held -= self.chunks.pop_front().map_or(0, |chunk| chunk.bytes.capacity());
+        }
+    }
+
+    fn change_last(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(chunk) = self.chunks.back_mut() {
+            let before = chunk.bytes.capacity();
+            change(&mut chunk.bytes);
+            self.held = self.held - before + chunk.bytes.capacity();
         }
     }
 
@@ -83,7 +89,8 @@ impl History {
         if seq + 1 < self.oldest(limit) || seq + 1 > self.next {
             return None;
         }
-        let passed = self.chunks.iter().take_while(move |chunk| chunk.first + CHUNK <= seq + 1).count();
+        let first = self.chunks.front().map_or(seq, |chunk| chunk.first);
+        let passed = usize::try_from((seq + 1).saturating_sub(first) / CHUNK).unwrap_or(usize::MAX);
         let records = self.chunks.iter().skip(passed).flat_map(|chunk| {
             let mut from = Reader::new(&chunk.bytes);
             (chunk.first..).map_while(move |number| take(&mut from, number))
@@ -93,8 +100,7 @@ impl History {
 
     /// Bytes in use.
     pub(super) fn memory(&self) -> usize {
-        self.chunks.capacity() * size_of::<Chunk>()
-            + self.chunks.iter().map(|chunk| chunk.bytes.capacity()).sum::<usize>()
+        self.chunks.capacity() * size_of::<Chunk>() + self.held
     }
 }
 
@@ -172,6 +178,8 @@ mod tests {
                 let told: Vec<_> = history.since(since, LIMIT).into_iter().flatten().collect();
                 assert_eq!(told, (since + 1..=seq).map(|seq| record(seq, &id)).collect::<Vec<_>>());
             }
+            let held = history.chunks.iter().map(|chunk| chunk.bytes.capacity()).sum::<usize>();
+            assert_eq!(history.held, held);
             assert!(history.chunks.len() <= LIMIT as usize / CHUNK as usize + 2);
         }
         history.push(&record(5_000, &id), LIMIT);

@@ -4,12 +4,18 @@
 //! and COPY move living values around. So a room knows its entry, an entry only has a hint of the key, and whoever
 //! follows the hint must compare ids. The graveyard is all that other threads touch.
 
+mod left;
+mod slab;
+
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
 use presence_engine::hearing::HeardMs;
-use presence_engine::room::{Parting, Room};
-use presence_engine::wheel::{Link, Links, Wheel};
+use presence_engine::room::Room;
+use presence_engine::wheel::{Link, Wheel};
+
+pub(crate) use self::left::{bury, By, Vacated};
+use self::left::{take_dead, Dead, Swap};
+use self::slab::{Slab, BLOCK};
 
 /// A room's place in the registry. The serial tells apart the rooms that a place has held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,117 +85,11 @@ struct Entry {
     frozen: bool,
     /// The node's data as a whole when it was entered: see [`Registry::begin_load`].
     era: u32,
+    /// When it has something to say, [`NEVER`] if not: its place in `sayings`.
+    saying: HeardMs,
 }
 
 const NEVER: HeardMs = HeardMs::MAX;
-
-/// Entries by place, in blocks, so that no growth moves them all.
-#[derive(Default)]
-struct Slab {
-    blocks: Vec<Vec<Option<Entry>>>,
-    vacant: Vec<u32>,
-}
-
-const BLOCK: usize = 256;
-
-impl Slab {
-    fn get(&self, index: u32) -> Option<&Entry> {
-        self.blocks.get(index as usize / BLOCK)?.get(index as usize % BLOCK)?.as_ref()
-    }
-
-    /// All places that there are, vacant ones and some more included.
-    fn places(&self) -> u32 {
-        (self.blocks.len() * BLOCK) as u32
-    }
-
-    fn place(&mut self, index: u32) -> Option<&mut Option<Entry>> {
-        self.blocks.get_mut(index as usize / BLOCK)?.get_mut(index as usize % BLOCK)
-    }
-
-    fn get_mut(&mut self, index: u32) -> Option<&mut Entry> {
-        self.place(index)?.as_mut()
-    }
-
-    fn insert(&mut self, entry: Entry) -> u32 {
-        if let Some(index) = self.vacant.pop() {
-            if let Some(place) = self.place(index) {
-                *place = Some(entry);
-            }
-            return index;
-        }
-        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
-            let first = self.blocks.is_empty();
-            self.blocks.push(Vec::with_capacity(if first { 0 } else { BLOCK }));
-        }
-        let full = (self.blocks.len() - 1) * BLOCK;
-        match self.blocks.last_mut() {
-            Some(block) => {
-                block.push(Some(entry));
-                (full + block.len() - 1) as u32
-            }
-            None => 0,
-        }
-    }
-
-    fn take(&mut self, index: u32) -> Option<Entry> {
-        let entry = self.place(index)?.take()?;
-        self.vacant.push(index);
-        Some(entry)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.blocks.iter().flatten().flatten()
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
-        (0..).zip(self.blocks.iter_mut().flatten()).filter_map(|(index, place)| Some((index, place.as_mut()?)))
-    }
-
-    /// The first entry at or after place `from`.
-    fn next_from(&self, from: u32) -> Option<(u32, &Entry)> {
-        let (block, within) = (from as usize / BLOCK, from as usize % BLOCK);
-        self.blocks.iter().enumerate().skip(block).find_map(|(number, entries)| {
-            let first = if number == block { within } else { 0 };
-            let (offset, entry) =
-                entries.get(first..)?.iter().enumerate().find_map(|(offset, entry)| Some((offset, entry.as_ref()?)))?;
-            Some(((number * BLOCK + first + offset) as u32, entry))
-        })
-    }
-}
-
-impl Links for Slab {
-    fn link(&self, slot: u32) -> Link {
-        self.get(slot).map_or(Link::UNLINKED, |entry| entry.link)
-    }
-
-    fn set_link(&mut self, slot: u32, link: Link) {
-        if let Some(entry) = self.get_mut(slot) {
-            entry.link = link;
-        }
-    }
-}
-
-/// Rooms that were freed, to be struck off by the next tick; with what is to be known to say that they are gone.
-static GRAVEYARD: Mutex<Vec<(RoomId, Option<Parting>)>> = Mutex::new(Vec::new());
-
-/// Says that a room is dead. From any thread. Without a parting nobody is told: its last member went before.
-pub(crate) fn bury(id: RoomId, parting: Option<Parting>) {
-    GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner).push((id, parting));
-}
-
-/// A name that a room has left.
-pub(crate) struct Vacated {
-    pub(crate) hint: Hint,
-    pub(crate) by: By,
-}
-
-/// Who left it.
-pub(crate) enum By {
-    /// A room that is dead.
-    Dead(Parting),
-    /// A room that lives on under another name.
-    Moved(RoomId),
-}
 
 /// See the module.
 pub(crate) struct Registry {
@@ -207,9 +107,11 @@ pub(crate) struct Registry {
     broken_era: u32,
     /// Data is being read beside that in service.
     aside: bool,
-    /// Rooms that have something to say at a moment. May name some that are dead or have said it.
+    /// Rooms that have something to say at a moment.
     sayings: BTreeSet<(HeardMs, RoomId)>,
+    dead: VecDeque<Dead>,
     vacated: VecDeque<Vacated>,
+    swaps: VecDeque<Swap>,
 }
 
 impl Registry {
@@ -227,7 +129,9 @@ impl Registry {
             broken_era: 0,
             aside: false,
             sayings: BTreeSet::new(),
+            dead: VecDeque::new(),
             vacated: VecDeque::new(),
+            swaps: VecDeque::new(),
         }
     }
 
@@ -243,21 +147,30 @@ impl Registry {
             lost: 0,
             frozen: false,
             era: self.era,
+            saying: NEVER,
         };
         self.live += 1;
         let serial = entry.serial;
         RoomId { index: self.slab.insert(entry), serial }
     }
 
-    /// Strikes off the rooms that were freed.
-    pub(crate) fn reap(&mut self) {
-        let dead = std::mem::take(&mut *GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner));
-        for (id, parting) in dead {
+    /// Strikes off rooms that were freed, as long as `more` allows.
+    pub(crate) fn reap(&mut self, mut more: impl FnMut() -> bool) {
+        if self.dead.is_empty() {
+            self.dead = take_dead();
+        } else {
+            self.dead.append(&mut take_dead());
+        }
+        while !self.dead.is_empty() && more() {
+            let Some((id, parting)) = self.dead.pop_front() else { break };
             if self.entry(id).is_none() {
                 continue;
             }
             self.wheel.remove(&mut self.slab, id.index);
             if let Some(entry) = self.slab.take(id.index) {
+                if entry.saying != NEVER {
+                    self.sayings.remove(&(entry.saying, id));
+                }
                 let silent = entry.era <= self.silent_era || entry.era == self.broken_era;
                 if let Some(parting) = parting.filter(|_| !silent) {
                     self.vacated.push_back(Vacated { hint: entry.hint, by: By::Dead(parting) });
@@ -271,6 +184,11 @@ impl Registry {
         if self.live == 0 {
             self.slab = Slab::default();
         }
+    }
+
+    /// Rooms that were freed and not struck off yet.
+    pub(crate) fn dead(&self) -> usize {
+        self.dead.len()
     }
 
     /// Takes note of a room after a step: when it is due next, and its figures.
@@ -358,7 +276,7 @@ impl Registry {
     /// This node judges nobody any more.
     pub(crate) fn thaw(&mut self) {
         if std::mem::take(&mut self.frozen) > 0 {
-            self.slab.iter_mut().for_each(|(_, entry)| entry.frozen = false);
+            self.slab.iter_mut().for_each(|entry| entry.frozen = false);
         }
     }
 
@@ -388,8 +306,9 @@ impl Registry {
         if self.aside != aside {
             return;
         }
-        self.reap();
+        self.reap(|| true);
         self.vacated.clear();
+        self.swaps.clear();
         match (aside, complete) {
             (true, true) => self.silent_era = self.era - 1,
             (false, true) => {}
@@ -403,6 +322,11 @@ impl Registry {
 
     /// The room has something to say at `due`.
     pub(crate) fn say_at(&mut self, id: RoomId, due: HeardMs) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        let before = std::mem::replace(&mut entry.saying, due);
+        if before != NEVER {
+            self.sayings.remove(&(before, id));
+        }
         self.sayings.insert((due, id));
     }
 
@@ -413,13 +337,11 @@ impl Registry {
 
     /// The next room that has something to say by `now`.
     pub(crate) fn pop_saying(&mut self, now: HeardMs) -> Option<(RoomId, Hint)> {
-        while self.next_saying().is_some_and(|due| due <= now) {
-            let (_, id) = self.sayings.pop_first()?;
-            if let Some(entry) = self.entry(id) {
-                return Some((id, entry.hint.clone()));
-            }
-        }
-        None
+        self.next_saying().filter(|&due| due <= now)?;
+        let (_, id) = self.sayings.pop_first()?;
+        let entry = self.entry_mut(id)?;
+        entry.saying = NEVER;
+        Some((id, entry.hint.clone()))
     }
 
     /// Whether the room is not served here.
@@ -434,12 +356,26 @@ impl Registry {
 
     /// A name that a room has left, oldest first. Another room may hold it by now.
     pub(crate) fn pop_vacated(&mut self) -> Option<Vacated> {
-        self.vacated.pop_front()
+        if let Some(vacated) = self.vacated.pop_front() {
+            return Some(vacated);
+        }
+        while let Some(mut swap) = self.swaps.pop_front() {
+            if let Some((index, entry)) = self.slab.next_from(swap.from) {
+                swap.from = index + 1;
+                self.swaps.push_front(swap);
+                // Of a room that came since, this is a name that nothing holds and nobody watches.
+                if let Some(db) = swap.other(entry.hint.db) {
+                    let by = By::Moved(RoomId { index, serial: entry.serial });
+                    return Some(Vacated { hint: Hint { db, key: entry.hint.key.clone() }, by });
+                }
+            }
+        }
+        None
     }
 
-    /// Names that rooms have left and nobody was told yet.
-    pub(crate) fn vacated(&self) -> usize {
-        self.vacated.len()
+    /// Whether rooms have left names of which nobody was told yet.
+    pub(crate) fn has_vacated(&self) -> bool {
+        !self.vacated.is_empty() || !self.swaps.is_empty()
     }
 
     /// Where a living room is.
@@ -467,16 +403,13 @@ impl Registry {
 
     /// Two databases changed places.
     pub(crate) fn swap(&mut self, first: i32, second: i32) {
-        for (index, entry) in self.slab.iter_mut() {
-            let other = match entry.hint.db {
-                db if db == first => second,
-                db if db == second => first,
-                _ => continue,
-            };
-            let by = By::Moved(RoomId { index, serial: entry.serial });
-            self.vacated.push_back(Vacated { hint: entry.hint.clone(), by });
-            entry.hint.db = other;
+        let swap = Swap { first, second, from: 0 };
+        for entry in self.slab.iter_mut() {
+            if let Some(other) = swap.other(entry.hint.db) {
+                entry.hint.db = other;
+            }
         }
+        self.swaps.push_back(swap);
     }
 
     /// The first room at or after place `from`, and the place after it.
