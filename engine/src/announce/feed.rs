@@ -185,6 +185,11 @@ impl Feed {
         Some((covered, changes))
     }
 
+    /// About how many allocations it holds.
+    pub(crate) fn allocations(&self) -> usize {
+        2 + self.history.chunks()
+    }
+
     /// Bytes in use, itself included.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.history.memory()

@@ -98,6 +98,11 @@ impl History {
         Some(records.skip_while(move |record| record.seq <= seq))
     }
 
+    /// Parts that it is kept in.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Bytes in use.
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>() + self.held

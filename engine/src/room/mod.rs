@@ -187,7 +187,7 @@ impl Room {
     /// About how many allocations freeing this room has to give back: the work is in proportion to it.
     pub fn allocations(&self) -> usize {
         // A table keeps members in chunks of 256, each with a few allocations.
-        4 + self.table.len() / 64
+        4 + self.table.len() / 64 + self.feed.as_ref().map_or(0, |feed| feed.allocations())
     }
 
     fn rules<'a>(&'a self, env: &Env<'a>) -> Rules<'a> {
