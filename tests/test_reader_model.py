@@ -115,6 +115,8 @@ class Play:
             wait_until(lambda: new.info("replication")["role"] == "master", timeout=30)
         else:
             new.client()("REPLICAOF", "NO", "ONE")
+            for _ in range(self.random.randrange(4)):
+                self.act(rare=0)  # on the old one still, to be undone
             old.client()("REPLICAOF", "127.0.0.1", new.port)
         wait_until(lambda: old.info("replication").get("master_link_status") == "up", timeout=30)
         self.servers = [new, old]
