@@ -109,9 +109,9 @@ def test_it_begins_with_all_pages(session):
     session.needs("pages")
     session.reads(
         ("MEMBERS room CURSOR 0", members(A, 10, "asha", cursor=b"77")),
-        # A page may be empty; dan comes and bo goes in the middle, and is on a later page or not.
-        ("MEMBERS room CURSOR 77", members(A, 11, cursor=b"78"), feed(A, 11, 11, ("offline", "bo", 11)), feed(A, 12, 12, ("online", "dan", 12))),
-        ("MEMBERS room CURSOR 78", members(A, 12, "carl", "dan"), feed(A, 13, 13, ("offline", "asha", 13))),
+        # A page may be empty. In the middle of it asha goes, who was on an earlier page, and dan comes, who is on a later one.
+        ("MEMBERS room CURSOR 77", members(A, 11, cursor=b"78"), feed(A, 11, 11, ("offline", "asha", 11)), feed(A, 12, 12, ("online", "dan", 12))),
+        ("MEMBERS room CURSOR 78", members(A, 12, "carl", "dan"), feed(A, 13, 13)),
     )
     session.shows(A, 13, "carl", "dan", count=9)
 
@@ -139,6 +139,23 @@ def test_what_is_known_already_changes_nothing(level):
     message = feed(A, 9, 11, ("online", "carl", 9), ("offline", "bo", 11))
     level.hear(message, message, feed(A, 3, 4, ("online", "old", 4)), feed(A, 11, 10, resync=True))
     level.shows(A, 11, "asha")
+
+
+def test_the_count_is_the_last_messages(level):
+    level.hear(feed(A, 9, 9, count=5))
+    level.shows(A, 10, "asha", "bo", count=None)
+    level.hear(feed(A, 10, 10, count=6))
+    level.shows(A, 10, "asha", "bo", count=6)
+
+
+def test_one_lost_change_is_a_gap(level):
+    level.hear(feed(A, 12, 12, ("online", "carl", 12), count=4))
+    level.needs("changes")
+    level.reads(
+        (f"CHANGES room {A} 10", changes(A, 12, ("offline", "bo", 11), ("online", "carl", 12))),
+        (f"CHANGES room {A} 12", changes(A, 12)),
+    )
+    level.shows(A, 12, "asha", "carl", count=4)
 
 
 def test_a_gap_is_filled_by_changes(level):
@@ -204,6 +221,11 @@ def test_interval_mode_counts_and_names_nobody(level):
     level.needs("pages")
     level.reads(("MEMBERS room CURSOR 0", members(A, 2100, "asha")))
     level.shows(A, 2100, "asha")
+
+
+def test_told_to_start_over_it_does(level):
+    level.hear(feed(A, 11, 12, resync=True))
+    level.needs("pages")
 
 
 def test_the_message_that_ends_interval_mode_may_be_lost(level):
