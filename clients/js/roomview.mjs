@@ -66,8 +66,8 @@ export class RoomView {
     return this.#settle();
   }
 
-  /** Reads what is needed until nothing is. `await call(...words)` sends a command to the node that is subscribed to, or to
-   * its primary, and gives the reply or throws. Replies should be Buffers, as not every id is text. */
+  /** Reads what is needed until nothing is. `await call(...words)` sends a command to the primary (without a cluster, to the
+   * replica that is subscribed to) and gives the reply or throws. Better as Buffers, for not every id is text. */
   read(call) {
     return (this.#reading ??= this.#readAll(call));
   }

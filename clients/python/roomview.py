@@ -61,8 +61,8 @@ class RoomView:
         return self._settle()
 
     def read(self, call):
-        """Reads what is needed until nothing is. `call(*words)` sends a command to the node that is subscribed to, or to its
-        primary, and returns the reply or raises. Replies should be bytes, as not every id is text."""
+        """Reads what is needed until nothing is. `call(*words)` sends a command to the primary (without a cluster, to the
+        replica that is subscribed to) and returns the reply or raises. Better as bytes, for not every id is text."""
         while self.needs:
             self._missed = False
             if self.needs == "pages":
