@@ -4,11 +4,13 @@ survival suite takes all four, everything else the oldest and the newest."""
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from harness import KINDS, Connection, Server, Watcher
+from snippets import Program
 from support import registry_fault
 
 ALL = "redis-7.0,redis-8.2,valkey-8.1,valkey-9.1"
@@ -69,6 +71,31 @@ def server(make_server: Callable[..., Server], request: pytest.FixtureRequest) -
     config = request.node.get_closest_marker("config")
     args = request.node.get_closest_marker("module_args")
     return make_server(config=config.kwargs if config else None, args=args.args if args else ())
+
+
+@pytest.fixture
+def tcp_server(make_server: Callable[..., Server]) -> Server:
+    """A server that programs reach by its port."""
+    return make_server(port=0)
+
+
+@pytest.fixture
+def run(tcp_server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Program]]:
+    """Starts an example of the page whose BLOCKS the test's module has: `run(name, *replaced by other words, user=…)`."""
+    programs: list[Program] = []
+
+    def start(name: str, *replaced: tuple[str, str], user: str = "") -> Program:
+        text = request.module.BLOCKS[name]
+        for old, new in replaced:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        programs.append(Program(name, text, tmp_path, f"redis://{user}127.0.0.1:{tcp_server.port}"))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.process.kill()
+        program.process.wait()
 
 
 @pytest.fixture

@@ -1,85 +1,24 @@
 """The README: its examples run as they stand, its shell commands show what they claim, and its arithmetic is right."""
 
-import os
-import queue
 import re
-import shutil
 import signal
-import subprocess
-import sys
-import threading
 
 import pytest
 
 from harness import Err
 from harness.server import MODULE, PROJECT
+from snippets import blocks, shell
 from test_configuration_docs import rows
 
 README = (PROJECT / "README.md").read_text()
-BLOCK = re.compile(r"<!-- test: ([\w.]+) -->\n```(?:python|js|bash)\n(.*?)```", re.DOTALL)
-BLOCKS = dict(BLOCK.findall(README))
+BLOCKS = blocks(README)
 EXPECTED = {f"{what}.{language}" for what in ("beat", "badge", "dot") for language in ("py", "mjs")}
 EXPECTED |= {"acl.sh", "steady.sh", "memory.sh"}
 
 
 def test_the_examples_are_all_there_and_short():
-    assert set(BLOCKS) == EXPECTED and len(BLOCK.findall(README)) == len(EXPECTED)
-    # No other example of a program goes untested.
-    assert len(re.findall(r"```(?:python|js)\n", README)) == 6
+    assert set(BLOCKS) == EXPECTED
     assert {name: lines for name, text in BLOCKS.items() if (lines := len(text.splitlines())) >= 20} == {}
-
-
-class Program:
-    """A running example; `line` is the next line that it prints."""
-
-    def __init__(self, name, text, folder, url):
-        file = folder / name
-        file.write_text(text)
-        command = [sys.executable, file]
-        if name.endswith(".mjs"):
-            (folder / "node_modules").symlink_to(PROJECT / "node_modules")
-            command = [shutil.which("node") or "node", file]
-        self.lines = queue.Queue()
-        self.process = subprocess.Popen(
-            command, env=os.environ | {"REDIS_URL": url}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.rstrip("\n"))
-
-    def line(self):
-        return self.lines.get(timeout=30)
-
-    def terminate(self):
-        """Asks it to end; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
-
-
-@pytest.fixture
-def tcp_server(make_server):
-    return make_server(port=0)
-
-
-@pytest.fixture
-def run(tcp_server, tmp_path):
-    """Starts an example of the README, `replaced` by other words in it."""
-    programs = []
-
-    def start(name, *replaced):
-        text = BLOCKS[name]
-        for old, new in replaced:
-            assert text.count(old) == 1
-            text = text.replace(old, new)
-        programs.append(Program(name, text, tmp_path, f"redis://127.0.0.1:{tcp_server.port}"))
-        return programs[-1]
-
-    yield start
-    for program in programs:
-        program.process.kill()
-        program.process.wait()
 
 
 @pytest.mark.parametrize("language", ["py", "mjs"])
@@ -122,18 +61,8 @@ def test_dots_follow_what_a_viewer_may_see(tcp_server, run, language):
     assert program.line() == "bo is recent, carl is online"
 
 
-def shell(server, name):
-    """Runs a block of shell commands; the lines that they print."""
-    functions = "".join(f'{tool}() {{ command {tool} -p {server.port} "$@"; }}\n' for tool in ("redis-cli", "redis-benchmark"))
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", functions + BLOCKS[name]], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
-
-
 def test_acl_users_may_do_their_work_and_no_more(tcp_server):
-    assert shell(tcp_server, "acl.sh") == ["OK"] * 3
+    assert shell(tcp_server, BLOCKS["acl.sh"]) == ["OK"] * 3
     commands = {
         "counter": [("COUNT", "gig:1"), ("MCOUNT", "gig:1", "gig:2"), ("UNIQUE", "gig:1")],
         "gateway": [("BEAT", "gig:1", "a"), ("MBEAT", "gig:1", "MEMBERS", "a"), ("BYE", "gig:1", "a"), ("SHARE", "gig:1", "a", "nobody")],
@@ -162,14 +91,14 @@ def test_the_category_grants_all_but_apply(client):
 
 
 def test_a_steady_crowd_costs_the_aof_nothing(tcp_server):
-    sizes = [line for line in shell(tcp_server, "steady.sh") if line.startswith("aof_current_size:")]
+    sizes = [line for line in shell(tcp_server, BLOCKS["steady.sh"]) if line.startswith("aof_current_size:")]
     assert len(sizes) == 2 and sizes[0] == sizes[1] != "aof_current_size:0"
     assert int(tcp_server.info()["presence_beats"]) >= 100_001
 
 
 def test_memory_of_a_member_is_what_the_readme_says(tcp_server):
     claimed, of_id = map(int, re.search(r"(\d+) bytes a\s+member, of which (\d+) are its id", README).groups())
-    count, memory = map(int, shell(tcp_server, "memory.sh")[-2:])
+    count, memory = map(int, shell(tcp_server, BLOCKS["memory.sh"])[-2:])
     assert 60_000 < count < 66_000 and of_id == len("member:000000012345")
     assert abs(memory / count - claimed) <= 3
 
