@@ -89,6 +89,9 @@ struct Entry {
     saying: HeardMs,
 }
 
+/// Of what has gone, room for so many is kept.
+const KEPT: usize = 64;
+
 const NEVER: HeardMs = HeardMs::MAX;
 
 /// See the module.
@@ -180,6 +183,9 @@ impl Registry {
                 self.frozen -= u64::from(entry.frozen);
                 self.live -= 1;
             }
+        }
+        if self.dead.is_empty() {
+            self.dead.shrink_to(KEPT);
         }
         if self.live == 0 {
             self.slab = Slab::default();
@@ -307,7 +313,7 @@ impl Registry {
             return;
         }
         self.reap(|| true);
-        self.vacated.clear();
+        self.vacated = VecDeque::new();
         self.swaps.clear();
         match (aside, complete) {
             (true, true) => self.silent_era = self.era - 1,
@@ -357,6 +363,9 @@ impl Registry {
     /// A name that a room has left, oldest first. Another room may hold it by now.
     pub(crate) fn pop_vacated(&mut self) -> Option<Vacated> {
         if let Some(vacated) = self.vacated.pop_front() {
+            if self.vacated.is_empty() {
+                self.vacated.shrink_to(KEPT);
+            }
             return Some(vacated);
         }
         while let Some(mut swap) = self.swaps.pop_front() {
