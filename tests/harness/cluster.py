@@ -178,9 +178,24 @@ class Cluster:
         while keys := source.call("CLUSTER", "GETKEYSINSLOT", slot, at_once):
             source.call("MIGRATE", *to.address, "", 0, 5000, "KEYS", *keys)
             moved += len(keys)
-        for node in (to, source, *(p for p in self.living() if p is not to and p is not source and p.is_primary())):
-            node.call("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+        # Each knows whose it is, but news of before may still be on the way and undo it: then it is said again.
+        for _ in range(5):
+            others = (p for p in self.living() if p is not to and p is not source and p.is_primary())
+            for node in (to, source, *others):
+                node.call("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+            if self._agree(slot, to):
+                break
         return moved
+
+    def _agree(self, slot: int, to: Node) -> bool:
+        """Whether all living primaries say for a second, or as soon as all heard of it, that the slot is `to`'s."""
+        try:
+            owner = lambda node: next((id for (a, b), id in node.owners().items() if a <= slot <= b), None)
+            primaries = [node for node in self.living() if node.is_primary()]
+            self.wait(lambda: all(owner(node) == to.id for node in primaries), "one owner of the slot", 2.0)
+            return True
+        except AssertionError:
+            return False
 
     def reshard(self, source: Node, to: Node, slots: int) -> str:
         """`redis-cli --cluster reshard`, which wants all nodes to agree first; its output."""
