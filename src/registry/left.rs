@@ -1,25 +1,35 @@
 //! Rooms that are dead, and names that rooms have left. The list of the dead is all that other threads touch.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use presence_engine::room::Parting;
 
 use super::{Hint, RoomId};
 
-/// Rooms that were freed, to be struck off by the next tick; with what is to be known to say that they are gone.
-static GRAVEYARD: Mutex<VecDeque<Dead>> = Mutex::new(VecDeque::new());
+/// Rooms that were freed, to be struck off by a tick; with what is to be known to say that they are gone. In rows, so
+/// that nobody waits at the lock while another thread makes place for a million.
+static GRAVEYARD: Mutex<Vec<Row>> = Mutex::new(Vec::new());
+
+/// A few of the dead, the last one first to be taken.
+pub(super) type Row = Vec<Dead>;
+
+/// Most of them in a row.
+const ROW: usize = 512;
 
 /// A room that was freed. Without a parting nobody is told: its last member went before.
 pub(super) type Dead = (RoomId, Option<Parting>);
 
 /// Says that a room is dead. From any thread.
 pub(crate) fn bury(id: RoomId, parting: Option<Parting>) {
-    GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, parting));
+    let mut rows = GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner);
+    match rows.last_mut().filter(|row| row.len() < ROW) {
+        Some(row) => row.push((id, parting)),
+        None => rows.push(vec![(id, parting)]),
+    }
 }
 
 /// The dead that nobody has taken yet.
-pub(super) fn take_dead() -> VecDeque<Dead> {
+pub(super) fn take_dead() -> Vec<Row> {
     std::mem::take(&mut *GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

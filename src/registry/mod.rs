@@ -14,7 +14,7 @@ use presence_engine::room::Room;
 use presence_engine::wheel::{Link, Wheel};
 
 pub(crate) use self::left::{bury, By, Vacated};
-use self::left::{take_dead, Dead, Swap};
+use self::left::{take_dead, Row, Swap};
 use self::slab::{Slab, BLOCK};
 
 /// A room's place in the registry. The serial tells apart the rooms that a place has held.
@@ -91,6 +91,8 @@ struct Entry {
 
 /// Of what has gone, room for so many is kept.
 const KEPT: usize = 64;
+/// Names that wait to be told, so that the list of them never grows in one long step.
+const CROWDED: usize = 4_096;
 
 const NEVER: HeardMs = HeardMs::MAX;
 
@@ -112,7 +114,7 @@ pub(crate) struct Registry {
     aside: bool,
     /// Rooms that have something to say at a moment.
     sayings: BTreeSet<(HeardMs, RoomId)>,
-    dead: VecDeque<Dead>,
+    dead: Vec<Row>,
     vacated: VecDeque<Vacated>,
     swaps: VecDeque<Swap>,
 }
@@ -132,7 +134,7 @@ impl Registry {
             broken_era: 0,
             aside: false,
             sayings: BTreeSet::new(),
-            dead: VecDeque::new(),
+            dead: Vec::new(),
             vacated: VecDeque::new(),
             swaps: VecDeque::new(),
         }
@@ -159,13 +161,12 @@ impl Registry {
 
     /// Strikes off rooms that were freed, as long as `more` allows.
     pub(crate) fn reap(&mut self, mut more: impl FnMut() -> bool) {
-        if self.dead.is_empty() {
-            self.dead = take_dead();
-        } else {
-            self.dead.append(&mut take_dead());
-        }
-        while !self.dead.is_empty() && more() {
-            let Some((id, parting)) = self.dead.pop_front() else { break };
+        self.dead.append(&mut take_dead());
+        while !self.dead.is_empty() && !self.is_crowded() && more() {
+            let Some((id, parting)) = self.dead.last_mut().and_then(Vec::pop) else {
+                self.dead.pop();
+                continue;
+            };
             if self.entry(id).is_none() {
                 continue;
             }
@@ -184,9 +185,6 @@ impl Registry {
                 self.live -= 1;
             }
         }
-        if self.dead.is_empty() {
-            self.dead.shrink_to(KEPT);
-        }
         if self.live == 0 {
             self.slab = Slab::default();
         }
@@ -194,7 +192,7 @@ impl Registry {
 
     /// Rooms that were freed and not struck off yet.
     pub(crate) fn dead(&self) -> usize {
-        self.dead.len()
+        self.dead.iter().map(Vec::len).sum()
     }
 
     /// Takes note of a room after a step: when it is due next, and its figures.
@@ -312,8 +310,13 @@ impl Registry {
         if self.aside != aside {
             return;
         }
-        self.reap(|| true);
-        self.vacated = VecDeque::new();
+        loop {
+            self.reap(|| true);
+            self.vacated.clear();
+            if self.dead.is_empty() {
+                break;
+            }
+        }
         self.swaps.clear();
         match (aside, complete) {
             (true, true) => self.silent_era = self.era - 1,
@@ -380,6 +383,11 @@ impl Registry {
             }
         }
         None
+    }
+
+    /// Whether so many names were left that they should be told before more are found out.
+    fn is_crowded(&self) -> bool {
+        self.vacated.len() >= CROWDED
     }
 
     /// Whether rooms have left names of which nobody was told yet.
