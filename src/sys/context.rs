@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 use std::slice;
 
 use redis_module::raw::{self, RedisModuleCtx};
@@ -115,16 +115,6 @@ impl Flags {
     /// bus of a cluster has told them.
     pub(crate) const fn tells(self) -> bool {
         !self.is_loading() && !self.is_import() && (!self.is_replica() || !self.is_cluster())
-    }
-
-    /// The command is part of MULTI or of a script.
-    pub(crate) const fn is_nested(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_MULTI | raw::REDISMODULE_CTX_FLAGS_LUA)
-    }
-
-    /// The client speaks RESP3. The server translates maps by itself; few replies need to know.
-    pub(crate) const fn is_resp3(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_RESP3)
     }
 }
 
@@ -340,13 +330,4 @@ pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     // SAFETY: the server writes as many bytes as there are.
     unsafe { api!(RedisModule_GetRandomBytes)(bytes.as_mut_ptr(), N) };
     bytes
-}
-
-/// Bytes that the allocator set aside for a block of ours, 0 where the server cannot say.
-///
-/// # Safety
-/// `block` must be the start of a live block from the server's allocator.
-pub(crate) unsafe fn usable_size(block: *mut c_void) -> usize {
-    // SAFETY: the bindings were written when the load began; the caller vouches for the block.
-    unsafe { raw::RedisModule_MallocSize.map_or(0, |size| size(block)) }
 }

@@ -27,15 +27,6 @@ impl Timer {
         Self(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), ms, Some(on_timer), handler as *mut c_void) })
     }
 
-    /// Milliseconds until the timer fires, 0 if it is due; `None` once it has.
-    pub(crate) fn remaining(self, ctx: Ctx<'_>) -> Option<u64> {
-        let mut remaining = 0;
-        // SAFETY: the context is valid; an id that is not there any more is an error, not a fault.
-        let status =
-            unsafe { api!(RedisModule_GetTimerInfo)(ctx.as_ptr(), self.0, &raw mut remaining, std::ptr::null_mut()) };
-        (status == OK).then_some(remaining)
-    }
-
     /// Stops the timer; false if it has fired. Never from its own handler: the server would free it twice.
     pub(crate) fn stop(self, ctx: Ctx<'_>) -> bool {
         // SAFETY: the context is valid; an id that is not there any more is an error, not a fault.

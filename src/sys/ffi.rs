@@ -26,6 +26,7 @@ macro_rules! require {
     ($($name:ident),+ $(,)?) => {
         /// The names that [`api!`] accepts.
         #[allow(non_upper_case_globals, reason = "named as in the server's header")]
+        #[allow(dead_code, reason = "the allocator calls its functions without the macro")]
         pub(crate) mod required {
             $(pub(crate) const $name: () = ();)+
         }
@@ -57,7 +58,6 @@ require!(
     RedisModule_CreateString,
     RedisModule_CreateTimer,
     RedisModule_DeleteKey,
-    RedisModule_DigestAddLongLong,
     RedisModule_DigestAddStringBuffer,
     RedisModule_DigestEndSequence,
     RedisModule_EmitAOF,
@@ -68,17 +68,12 @@ require!(
     RedisModule_GetCommand,
     RedisModule_GetContextFlags,
     RedisModule_GetDbIdFromIO,
-    RedisModule_GetDbIdFromOptCtx,
     RedisModule_GetDetachedThreadSafeContext,
     RedisModule_GetKeyNameFromIO,
-    RedisModule_GetKeyNameFromOptCtx,
     RedisModule_GetRandomBytes,
     RedisModule_GetSelectedDb,
-    RedisModule_GetTimerInfo,
     RedisModule_GetToDbIdFromOptCtx,
     RedisModule_GetToKeyNameFromOptCtx,
-    RedisModule_InfoAddFieldCString,
-    RedisModule_InfoAddFieldDouble,
     RedisModule_InfoAddFieldULongLong,
     RedisModule_InfoAddSection,
     RedisModule_IsIOError,
@@ -87,7 +82,6 @@ require!(
     RedisModule_KeyType,
     RedisModule_LoadConfigs,
     RedisModule_LoadStringBuffer,
-    RedisModule_LoadUnsigned,
     RedisModule_Log,
     RedisModule_Milliseconds,
     RedisModule_ModuleTypeGetType,
@@ -106,8 +100,6 @@ require!(
     RedisModule_RegisterStringConfig,
     RedisModule_Replicate,
     RedisModule_ReplicateVerbatim,
-    RedisModule_ReplySetArrayLength,
-    RedisModule_ReplySetMapLength,
     RedisModule_ReplyWithArray,
     RedisModule_ReplyWithError,
     RedisModule_ReplyWithLongLong,
@@ -116,7 +108,6 @@ require!(
     RedisModule_ReplyWithSimpleString,
     RedisModule_ReplyWithStringBuffer,
     RedisModule_SaveStringBuffer,
-    RedisModule_SaveUnsigned,
     RedisModule_ScanCursorCreate,
     RedisModule_ScanCursorDestroy,
     RedisModule_ScanKey,
@@ -129,7 +120,6 @@ require!(
     RedisModule_SubscribeToKeyspaceEvents,
     RedisModule_SubscribeToServerEvent,
     RedisModule_ValueLength,
-    RedisModule_WrongArity,
 );
 
 /// Ends the process over a function that is not there. Unreachable: the load was refused if it was missing.

@@ -29,18 +29,6 @@ impl Info<'_> {
         // SAFETY: as above.
         unsafe { api!(RedisModule_InfoAddFieldULongLong)(self.raw, name.as_ptr(), value) };
     }
-
-    /// A fraction.
-    pub(crate) fn fraction(&mut self, name: &CStr, value: f64) {
-        // SAFETY: as above.
-        unsafe { api!(RedisModule_InfoAddFieldDouble)(self.raw, name.as_ptr(), value) };
-    }
-
-    /// A text.
-    pub(crate) fn text(&mut self, name: &CStr, value: &CStr) {
-        // SAFETY: as above; the server copies the text.
-        unsafe { api!(RedisModule_InfoAddFieldCString)(self.raw, name.as_ptr(), value.as_ptr()) };
-    }
 }
 
 /// Writes the module's part of INFO.

@@ -32,26 +32,10 @@ impl<'a> Io<'a> {
         Self { raw, call: PhantomData }
     }
 
-    /// Writes a number.
-    pub(crate) fn save_u64(self, value: u64) {
-        // SAFETY: the stream is valid.
-        unsafe { api!(RedisModule_SaveUnsigned)(self.raw, value) };
-    }
-
     /// Writes bytes.
     pub(crate) fn save_bytes(self, bytes: &[u8]) {
         // SAFETY: the stream is valid and the bytes are as many as said.
         unsafe { api!(RedisModule_SaveStringBuffer)(self.raw, bytes.as_ptr().cast(), bytes.len()) };
-    }
-
-    /// Reads a number.
-    ///
-    /// # Errors
-    /// [`IoError`] if the stream is broken.
-    pub(crate) fn load_u64(self) -> Result<u64, IoError> {
-        // SAFETY: the stream is valid.
-        let value = unsafe { api!(RedisModule_LoadUnsigned)(self.raw) };
-        self.check(value)
     }
 
     /// Reads bytes.
@@ -147,22 +131,10 @@ impl<'a> KeyInfo<'a> {
         Self { raw, call: PhantomData }
     }
 
-    /// The key, or the one copied from.
-    pub(crate) fn key(self) -> Option<Str<'a>> {
-        // SAFETY: the pointer is valid, and so is the name for as long.
-        unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromOptCtx)(self.raw)) }
-    }
-
     /// The key copied to.
     pub(crate) fn to_key(self) -> Option<Str<'a>> {
         // SAFETY: the pointer is valid, and so is the name for as long.
         unsafe { Str::from_raw(api!(RedisModule_GetToKeyNameFromOptCtx)(self.raw)) }
-    }
-
-    /// The database, or the one copied from; -1 if unknown.
-    pub(crate) fn db(self) -> i32 {
-        // SAFETY: the pointer is valid.
-        unsafe { api!(RedisModule_GetDbIdFromOptCtx)(self.raw) }
     }
 
     /// The database copied to; -1 if unknown.
@@ -191,12 +163,6 @@ impl Digest<'_> {
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         // SAFETY: the digest is valid and the bytes are as many as said.
         unsafe { api!(RedisModule_DigestAddStringBuffer)(self.raw, bytes.as_ptr().cast(), bytes.len()) };
-    }
-
-    /// Adds a number, in order.
-    pub(crate) fn add_int(&mut self, value: i64) {
-        // SAFETY: the digest is valid.
-        unsafe { api!(RedisModule_DigestAddLongLong)(self.raw, value) };
     }
 
     /// Ends one element; the order of elements does not count.

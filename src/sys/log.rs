@@ -14,8 +14,6 @@ const LINE: usize = 1000;
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    Debug,
-    Verbose,
     Notice,
     Warning,
 }
@@ -51,8 +49,6 @@ pub(crate) fn log(level: Level, message: fmt::Arguments<'_>) {
     // Cutting a long message is all that can go wrong.
     let _ = line.write_fmt(message);
     let level = match level {
-        Level::Debug => c"debug",
-        Level::Verbose => c"verbose",
         Level::Notice => c"notice",
         Level::Warning => c"warning",
     };

@@ -7,7 +7,6 @@
 //! - What Redis 7.0 has is required once, at load ([`ffi::first_missing`]); what only newer servers have is asked for
 //!   where it is used, never guessed from a version.
 //! - Every call from the server goes through [`guard::guarded`], so that no panic unwinds into C.
-#![allow(dead_code, reason = "the layer is complete on its own, whichever parts of it the module uses")]
 
 #[macro_use]
 pub(crate) mod ffi;

@@ -4,8 +4,6 @@ use std::ffi::CStr;
 use std::fmt::Display;
 use std::os::raw::c_long;
 
-use redis_module::raw;
-
 use super::Ctx;
 
 /// The reply of a command. The server turns maps into flat arrays for RESP2.
@@ -58,30 +56,6 @@ impl<'a> Reply<'a> {
         unsafe { api!(RedisModule_ReplyWithMap)(self.0.as_ptr(), to_long(pairs)) };
     }
 
-    /// The head of an array whose length is not known yet: [`end_array`](Self::end_array) tells it.
-    pub(crate) fn open_array(self) {
-        // SAFETY: the context is valid.
-        unsafe { api!(RedisModule_ReplyWithArray)(self.0.as_ptr(), raw::REDISMODULE_POSTPONED_LEN.into()) };
-    }
-
-    /// The length of the array opened last.
-    pub(crate) fn end_array(self, len: usize) {
-        // SAFETY: the context is valid; the server ignores a length that no head waits for.
-        unsafe { api!(RedisModule_ReplySetArrayLength)(self.0.as_ptr(), to_long(len)) };
-    }
-
-    /// The head of a map whose length is not known yet: [`end_map`](Self::end_map) tells it.
-    pub(crate) fn open_map(self) {
-        // SAFETY: the context is valid.
-        unsafe { api!(RedisModule_ReplyWithMap)(self.0.as_ptr(), raw::REDISMODULE_POSTPONED_LEN.into()) };
-    }
-
-    /// The number of pairs of the map opened last.
-    pub(crate) fn end_map(self, pairs: usize) {
-        // SAFETY: the context is valid; the server ignores a length that no head waits for.
-        unsafe { api!(RedisModule_ReplySetMapLength)(self.0.as_ptr(), to_long(pairs)) };
-    }
-
     /// An error, its code included. CR, LF and NUL, which would break the protocol or the text, become spaces.
     #[cold]
     pub(crate) fn error(self, error: impl Display) {
@@ -94,12 +68,6 @@ impl<'a> Reply<'a> {
         text.push(0);
         // SAFETY: the context is valid and the text ends in NUL; the server copies it.
         unsafe { api!(RedisModule_ReplyWithError)(self.0.as_ptr(), text.as_ptr().cast()) };
-    }
-
-    /// The server's own error for a wrong number of arguments.
-    pub(crate) fn wrong_arity(self) {
-        // SAFETY: the context is valid.
-        unsafe { api!(RedisModule_WrongArity)(self.0.as_ptr()) };
     }
 }
 
