@@ -334,9 +334,12 @@ def test_a_replica_tells_its_own_subscribers_the_same(pair):
         assert replica.client()("PRESENCE.MEMBERS", "r")[1:3] == [epoch, seq]
 
 
-def test_a_full_sync_tells_counts_and_new_starts_but_nothing_gone(pair):
+@pytest.mark.parametrize("load", ["disabled", "swapdb"])
+def test_a_full_sync_tells_counts_and_new_starts_but_nothing_gone(pair, load):
     primary, replica = pair
     client = primary.client()
+    client("CONFIG", "SET", "repl-diskless-sync", "yes", "repl-diskless-sync-delay", 0)
+    replica.client()("CONFIG", "SET", "repl-diskless-load", load)
     client("PRESENCE.CREATE", "r", "TIMEOUT", 60000, *LIVE)
     client("PRESENCE.MBEAT", "r", "MEMBERS", "a", "b")
     client("PRESENCE.BEAT", "away", "x")
