@@ -121,3 +121,20 @@ def test_the_counts_of_many_rooms_come_spread_over_the_interval(server):
     wait_until(lambda: time.monotonic() > started + 2)
     assert (cpu() - before) / (time.monotonic() - started) < 0.1, "idle rooms cost nothing"
     assert sent() == 2 * ROOMS
+
+
+def test_many_rooms_that_are_flushed_are_told_gone_once_each_while_the_server_stays_quick(server):
+    client = server.client()
+    client("CONFIG", "SET", "presence.timeout", 600_000, "presence.uniques-days", 0)
+    for at in range(0, ROOMS, 5000):
+        client.pipeline([("PRESENCE.BEAT", f"room{n}", "a") for n in range(at, at + 5000)])
+    sent = lambda: int(server.info()["presence_messages_count"])
+    assert sent() == ROOMS
+    with Pings(server) as pings:
+        began = time.monotonic()
+        client("FLUSHALL", "ASYNC")
+        wait_until(lambda: sent() == 2 * ROOMS and server.info()["presence_rooms"] == "0", timeout=60, every=0.05)
+        took = time.monotonic() - began
+    pings.judge(f"while {ROOMS} rooms are freed and told gone in {took:.1f} s")
+    assert sent() == 2 * ROOMS
+    check_sums(server)

@@ -91,6 +91,8 @@ struct Entry {
 
 /// Of what has gone, room for so many is kept.
 const KEPT: usize = 64;
+/// Blocks given back in a step.
+const BLOCKS_AT_ONCE: usize = 8;
 /// Names that wait to be told, so that the list of them never grows in one long step.
 const CROWDED: usize = 4_096;
 
@@ -99,6 +101,8 @@ const NEVER: HeardMs = HeardMs::MAX;
 /// See the module.
 pub(crate) struct Registry {
     slab: Slab,
+    /// Blocks that nothing is in any more, given back a few at a time.
+    rubbish: Vec<Vec<Option<Entry>>>,
     wheel: Wheel,
     live: u64,
     next_serial: u32,
@@ -123,6 +127,7 @@ impl Registry {
     pub(crate) fn new(now: HeardMs) -> Self {
         Self {
             slab: Slab::default(),
+            rubbish: Vec::new(),
             wheel: Wheel::new(now),
             live: 0,
             next_serial: 0,
@@ -186,7 +191,12 @@ impl Registry {
             }
         }
         if self.live == 0 {
-            self.slab = Slab::default();
+            self.rubbish.append(&mut std::mem::take(&mut self.slab).into_blocks());
+        }
+        let rest = self.rubbish.len().saturating_sub(BLOCKS_AT_ONCE);
+        self.rubbish.truncate(rest);
+        if rest == 0 {
+            self.rubbish = Vec::new();
         }
     }
 

@@ -14,6 +14,11 @@ pub(super) struct Slab {
 pub(super) const BLOCK: usize = 256;
 
 impl Slab {
+    /// Its memory, when nothing is in it any more.
+    pub(super) fn into_blocks(self) -> Vec<Vec<Option<Entry>>> {
+        self.blocks
+    }
+
     pub(super) fn get(&self, index: u32) -> Option<&Entry> {
         self.blocks.get(index as usize / BLOCK)?.get(index as usize % BLOCK)?.as_ref()
     }
