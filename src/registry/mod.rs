@@ -114,8 +114,8 @@ pub(crate) struct Registry {
     silent_era: u32,
     /// So do rooms of this one.
     broken_era: u32,
-    /// Data is being read beside that in service.
-    aside: bool,
+    /// Data is being read; whether beside that in service.
+    load: Option<bool>,
     /// Rooms that have something to say at a moment.
     sayings: BTreeSet<(HeardMs, RoomId)>,
     dead: Vec<Row>,
@@ -137,7 +137,7 @@ impl Registry {
             era: 1,
             silent_era: 0,
             broken_era: 0,
-            aside: false,
+            load: None,
             sayings: BTreeSet::new(),
             dead: Vec::new(),
             vacated: VecDeque::new(),
@@ -306,9 +306,9 @@ impl Registry {
     /// however late they are freed. `aside`: they stay in service until it is complete.
     pub(crate) fn begin_load(&mut self, aside: bool) {
         // A load aside is told as a load, too.
-        if !self.aside {
+        if self.load != Some(true) {
             self.era += 1;
-            self.aside = aside;
+            self.load = Some(aside);
             if !aside {
                 self.silent_era = self.era - 1;
             }
@@ -317,7 +317,8 @@ impl Registry {
 
     /// The load is over. What of it was freed meanwhile, and all of it if it failed, goes without a word as well.
     pub(crate) fn end_load(&mut self, aside: bool, complete: bool) {
-        if self.aside != aside {
+        // And its end twice, of which only one is that of what was begun.
+        if self.load != Some(aside) {
             return;
         }
         loop {
@@ -336,7 +337,7 @@ impl Registry {
                 self.era += 1;
             }
         }
-        self.aside = false;
+        self.load = None;
     }
 
     /// The room has something to say at `due`.

@@ -254,7 +254,7 @@ def test_a_full_sync_that_is_cut_half_way(make_server):
     cut = Cut(primary.port)
     cut.after = 150_000
     try:
-        with Watcher(replica) as watcher:
+        with Watcher(replica) as watcher, Watcher(replica, ["presence.*"]) as screens:
             there("REPLICAOF", "127.0.0.1", cut.address)
             for times in (1, 2, 3):
                 wait_until(lambda: cut.times >= times, timeout=30)
@@ -268,6 +268,9 @@ def test_a_full_sync_that_is_cut_half_way(make_server):
             watcher.sync()
             # Goings of the q rooms may come after the load, from the primary; of what the replica had before, nothing.
             assert [e for e in watcher.events if not e.name.startswith(b"q")] == []
+            # Nor is a room gone that was in a part that is thrown away, nor one of before.
+            screens.sync()
+            assert [e for e in screens.events if b"gone" in e.name] == []
         assert there("EXISTS", "old") == 0
     finally:
         there("REPLICAOF", "NO", "ONE")
