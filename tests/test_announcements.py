@@ -327,7 +327,7 @@ def test_a_replica_tells_its_own_subscribers_the_same(pair):
                 feed = [m for m in told(watcher, channel) if "seq" in m]
                 assert [m["from"] for m in feed] == [1] + [m["seq"] + 1 for m in feed[:-1]], "no gap"
         counts = [[m["count"] for m in told(w, names["count"])] for w in (here, there)]
-        assert all(c[0] == 1 and c[-1] == 0 for c in counts)
+        assert all(c[0] == 1 and c[-1] == 0 for c in counts), counts
         assert len([m for m in told(there, channels(client, "gone")["count"]) if m == GONE]) == 1
         # Its history is the primary's.
         epoch, seq = client("PRESENCE.MEMBERS", "r")[1:3]

@@ -328,6 +328,16 @@ fn a_promotion_begins_a_new_history_and_tells_its_readers() {
 }
 
 #[test]
+fn a_room_without_a_change_has_nothing_to_say_at_a_visit() {
+    let mut d = fed(100);
+    d.create(&SettingsChange { grace: Some(Some(1)), ..SettingsChange::default() });
+    d.visit();
+    assert_eq!(d.room.say_due(), None, "it was made in this term: there is no reader of another one");
+    d.beat("a", "");
+    assert_eq!(counts(&mut d).first().map(|&(_, count)| count), Some(1));
+}
+
+#[test]
 fn a_feed_that_is_switched_on_begins_there() {
     let mut d = fed(0);
     batch(&mut d, ["a", "b"].map(str::to_owned));

@@ -11,9 +11,11 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Of a new room; `nonce` is random.
-    pub(super) fn new(nonce: u64) -> Self {
-        Self { name: nonce, term: 0, nonce }
+    /// Of a room made in this term; `nonce` is random.
+    pub(super) fn new(nonce: u64, term: Option<u64>) -> Self {
+        let mut epoch = Self { name: nonce, term: 0, nonce };
+        epoch.enter(term);
+        epoch
     }
 
     /// Its name on a node of this term; on a replica (`None`), the name that the primary gave it.

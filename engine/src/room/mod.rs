@@ -135,7 +135,7 @@ impl Room {
             present: 0,
             sessions: 0,
             seq: 0,
-            epoch: Epoch::new(nonce),
+            epoch: Epoch::new(nonce, env.term),
             told: Some(0),
             say_due: 0,
             feed: None,
