@@ -82,8 +82,13 @@ def used_memory(client: Connection) -> int:
 def cpu_seconds(client: Connection) -> float:
     """User and system time of the server's main thread."""
     fields = info(client, "cpu")
-    main = [float(v) for k, v in fields.items() if k.endswith("_main_thread")]
-    return sum(main or [float(fields["used_cpu_user"]), float(fields["used_cpu_sys"])])
+    # Valkey 9 has used_active_time_main_thread beside these.
+    return sum(float(fields[f"used_cpu_{kind}_main_thread"]) for kind in ("user", "sys"))
+
+
+def requests_per_second(output: str) -> float:
+    """What redis-benchmark --csv says of one command. Its name comes first, and may hold commas."""
+    return float(output.splitlines()[-1].split(",")[-7].strip('"'))
 
 
 def ask(server: Server, load: Load, *command: Any, random: int = 1, db: int = 0) -> Rate:
@@ -96,7 +101,7 @@ def ask(server: Server, load: Load, *command: Any, random: int = 1, db: int = 0)
         spent = cpu_seconds(client) - before
     if "rror" in run.stdout + run.stderr:
         raise SystemExit(f"bench: {command[0]} failed: {(run.stdout + run.stderr).strip()[:300]}")
-    return Rate(float(run.stdout.splitlines()[-1].split(",")[-7].strip('"')), spent / load.requests * 1e6)
+    return Rate(requests_per_second(run.stdout), spent / load.requests * 1e6)
 
 
 def take_turns(rounds: int, kinds: Mapping[str, Callable[[], Rate]]) -> dict[str, list[Rate]]:
