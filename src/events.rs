@@ -6,15 +6,15 @@ use presence_engine::hearing::Deafness;
 
 use crate::node;
 use crate::room_type::ROOM;
-use crate::sys::event::{subscribe, subscribe_generic, Event, Loading};
+use crate::sys::event::{subscribe, subscribe_generic, subscribe_turns, Event, Loading};
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::migration::Import;
 use crate::sys::{Ctx, Str};
-use crate::ticker;
+use crate::{ticker, turns};
 
 /// Has the server tell; false if it refused.
 pub(crate) fn listen(ctx: Ctx<'_>) -> bool {
-    subscribe(ctx, on_event) && subscribe_generic(ctx, on_generic)
+    subscribe(ctx, on_event) && subscribe_generic(ctx, on_generic) && subscribe_turns(ctx, turns::on_turn)
 }
 
 fn on_event(ctx: Ctx<'_>, event: Event) {

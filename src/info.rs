@@ -52,6 +52,12 @@ fn write(info: &mut Info<'_>) {
         field("lateness_p50_ms", node.lateness.percentile(500));
         field("lateness_p99_ms", node.lateness.percentile(990));
         field("lateness_max_ms", node.lateness.max());
+        let turns = &node.turns;
+        field("loop_turns", turns.took.total());
+        field("loop_p99_us", turns.took.percentile(990));
+        field("loop_p999_us", turns.took.percentile(999));
+        field("loop_max_us", turns.took.max());
+        field("loop_long_turns", turns.long);
         field("backlog_rooms", node.registry.overdue(ticks.overdue_since));
         field("backlog_age_ms", ticks.overdue_since.map_or(0, |since| now.saturating_sub(since)));
         field("messages_planned", node.registry.sayings() as u64);

@@ -13,6 +13,7 @@ mod perform;
 mod registry;
 mod room_type;
 mod ticker;
+mod turns;
 
 use redis_module::raw::RedisModuleCtx;
 use redis_module::{Context, RedisString, Status};

@@ -11,7 +11,7 @@ use presence_engine::effects::Effects;
 use presence_engine::hearing::{Deafness, HeardMs, Hearing};
 use presence_engine::room::{Env, Room};
 use presence_engine::settings::{NodeConfig, Pubsub};
-use presence_engine::stats::{Lateness, Stats};
+use presence_engine::stats::{Histogram, Stats};
 use presence_engine::table::HashKeys;
 use presence_engine::uniques::{Calendar, Day};
 
@@ -19,6 +19,7 @@ use crate::config;
 use crate::imports::Imports;
 use crate::registry::{Registry, RoomId};
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
+use crate::turns::Turns;
 
 /// Period of the tick in ms, while anything is due.
 pub(crate) const TICK_MS: u64 = 2;
@@ -30,8 +31,10 @@ pub(crate) struct Node {
     pub(crate) hearing: Hearing,
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
-    pub(crate) lateness: Lateness,
+    /// How late goings by silence were announced, in ms of heard time.
+    pub(crate) lateness: Histogram,
     pub(crate) ticks: Ticks,
+    pub(crate) turns: Turns,
     /// Where to go on with the visit to every room.
     pub(crate) sweep: Option<u32>,
     /// Where to go on hastening looks at frozen rooms.
@@ -87,8 +90,9 @@ pub(crate) fn init() {
         hearing,
         registry: Registry::new(now),
         stats: Stats::default(),
-        lateness: Lateness::default(),
+        lateness: Histogram::default(),
         ticks: Ticks { last_us: mono, planned_us: mono, ..Ticks::default() },
+        turns: Turns::default(),
         sweep: None,
         hasten: None,
         budget_us: 1_000,

@@ -29,7 +29,7 @@ const LATE_US: u64 = 50_000;
 /// How often the server is asked whether it admits beats, in µs, although nobody is due.
 const PROBE_EVERY_US: u64 = 64_000;
 /// Most changes of one room in one step, so that no notification waits for long and no payload grows large.
-const STEP: usize = 256;
+const STEP: usize = 128;
 /// At most one line of advice in the log in this time, in µs.
 const ADVISE_EVERY_US: u64 = 60 * 60 * 1_000_000;
 /// How soon a room that cannot be heard is looked at again, in ms.

@@ -83,7 +83,7 @@ def test_restore_of_a_room_whose_load_panics_is_an_error(injecting):
     assert client("PRESENCE.COUNT", "copy") == 1
 
 
-@pytest.mark.parametrize("entry", ["the timer", "a server event", "what silence brought about"])
+@pytest.mark.parametrize("entry", ["the timer", "a server event", "a turn of the event loop", "what silence brought about"])
 def test_silence_is_noticed_in_spite_of_a_panic(injecting, entry):
     """The timer is started anew by the watchdog; a room that was given up is tried again."""
     client = injecting.client()

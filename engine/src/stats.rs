@@ -1,37 +1,38 @@
 //! Figures of a node since its start.
 
-/// How late goings by timeout were announced, in ms of heard time: exact below 64 ms, above that within an eighth.
+/// How often which number came, such as a time in whole units: exact below 64, above that within an eighth.
 #[derive(Clone, Debug)]
-pub struct Lateness {
+pub struct Histogram {
     counts: [u64; BUCKETS],
     total: u64,
     max: u64,
 }
 
-/// Below this, a bucket a millisecond.
+/// Below this, a bucket for each number.
 const EXACT: u64 = 64;
 /// Above it, so many buckets for each doubling.
 const PER_DOUBLING: u64 = 8;
-/// Up to 64 ms times 2^20, most of a day.
+/// Up to 64 times 2^20: in ms most of a day, in µs a minute.
 const BUCKETS: usize = (EXACT + 20 * PER_DOUBLING) as usize;
 
-impl Default for Lateness {
+impl Default for Histogram {
     fn default() -> Self {
         Self { counts: [0; BUCKETS], total: 0, max: 0 }
     }
 }
 
-impl Lateness {
+impl Histogram {
     /// Takes one in.
-    pub fn add(&mut self, ms: u64) {
-        if let Some(count) = self.counts.get_mut(Self::bucket(ms)) {
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        if let Some(count) = self.counts.get_mut(Self::bucket(value)) {
             *count += 1;
         }
         self.total += 1;
-        self.max = self.max.max(ms);
+        self.max = self.max.max(value);
     }
 
-    /// The lateness in ms that `permille` of 1,000 goings did not exceed; 0 without any.
+    /// The number that `permille` of 1,000 did not exceed; 0 without any.
     pub fn percentile(&self, permille: u64) -> u64 {
         let wanted = self.total * permille / 1000;
         let mut seen = 0;
@@ -44,21 +45,26 @@ impl Lateness {
         0
     }
 
-    /// The greatest, in ms.
+    /// How many came.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The greatest.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    fn bucket(ms: u64) -> usize {
-        if ms < EXACT {
-            return ms as usize;
+    fn bucket(value: u64) -> usize {
+        if value < EXACT {
+            return value as usize;
         }
-        let doubling = u64::from(ms.ilog2() - EXACT.ilog2());
-        let part = (ms >> (doubling + u64::from((EXACT / PER_DOUBLING).ilog2()))) - PER_DOUBLING;
+        let doubling = u64::from(value.ilog2() - EXACT.ilog2());
+        let part = (value >> (doubling + u64::from((EXACT / PER_DOUBLING).ilog2()))) - PER_DOUBLING;
         ((EXACT + doubling * PER_DOUBLING + part) as usize).min(BUCKETS - 1)
     }
 
-    /// The greatest ms that falls into a bucket.
+    /// The greatest number that falls into a bucket.
     fn greatest(bucket: usize) -> u64 {
         let bucket = bucket as u64;
         let Some(above) = bucket.checked_sub(EXACT) else { return bucket };
@@ -117,25 +123,25 @@ mod tests {
 
     #[test]
     fn percentiles() {
-        let mut lateness = Lateness::default();
-        assert_eq!(lateness.percentile(500), 0);
+        let mut times = Histogram::default();
+        assert_eq!(times.percentile(500), 0);
         for ms in 0..100 {
-            lateness.add(ms);
+            times.add(ms);
         }
-        assert_eq!(lateness.percentile(500), 50);
-        assert_eq!(lateness.percentile(990), 99);
-        lateness.add(5_000);
-        assert_eq!(lateness.max(), 5_000);
-        assert_eq!(lateness.percentile(1000), 5_000);
+        assert_eq!(times.percentile(500), 50);
+        assert_eq!(times.percentile(990), 99);
+        times.add(5_000);
+        assert_eq!(times.max(), 5_000);
+        assert_eq!(times.percentile(1000), 5_000);
     }
 
     #[test]
     fn a_bucket_is_as_wide_as_an_eighth() {
         for ms in (0..70_000).chain([1 << 20, (1 << 26) - 1]) {
-            let greatest = Lateness::greatest(Lateness::bucket(ms));
+            let greatest = Histogram::greatest(Histogram::bucket(ms));
             assert!((ms..=ms + ms / 8).contains(&greatest), "{ms} {greatest}");
-            assert!(ms == 0 || Lateness::bucket(ms - 1) <= Lateness::bucket(ms));
+            assert!(ms == 0 || Histogram::bucket(ms - 1) <= Histogram::bucket(ms));
         }
-        assert_eq!(Lateness::bucket(u64::MAX), BUCKETS - 1);
+        assert_eq!(Histogram::bucket(u64::MAX), BUCKETS - 1);
     }
 }

@@ -168,6 +168,28 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
     })
 }
 
+/// Handles a turn of the server's event loop: true when it wakes up, false when all is done and it goes to sleep.
+pub(crate) type TurnHandler = fn(bool);
+
+static TURN_HANDLER: OnceLock<TurnHandler> = OnceLock::new();
+
+/// Has `handler` called for every turn of the event loop; false if the server refused.
+pub(crate) fn subscribe_turns(ctx: Ctx<'_>, handler: TurnHandler) -> bool {
+    // A second subscription is of the same handler.
+    let _ = TURN_HANDLER.set(handler);
+    let event = RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
+    // SAFETY: the context is valid; the callback lives as long as the module.
+    unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx.as_ptr(), event, Some(on_turn)) == OK }
+}
+
+unsafe extern "C" fn on_turn(_: *mut RedisModuleCtx, _: RedisModuleEvent, subevent: u64, _: *mut c_void) {
+    guarded("a turn of the event loop", (), || {
+        if let Some(handler) = TURN_HANDLER.get() {
+            handler(subevent == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP);
+        }
+    });
+}
+
 /// Handles keyspace notifications: the event's name and the key. It must not write.
 pub(crate) type KeyspaceHandler = fn(Ctx<'_>, &[u8], Str<'_>);
 
