@@ -45,11 +45,11 @@ pub(crate) struct Node {
     config: NodeConfig,
     config_generation: u64,
     /// Changes with the timeouts in `config`.
-    timeouts_generation: u32,
+    timeouts_generation: u16,
     calendar: Calendar,
     today: Day,
     term: u64,
-    keys: (u64, u64),
+    keys: &'static HashKeys,
     /// Effects that are not in use, with their memory.
     spare: Vec<Effects>,
 }
@@ -104,7 +104,7 @@ pub(crate) fn init() {
         calendar: Calendar::default(),
         today: Day::MIN,
         term: random(),
-        keys: (random(), random()),
+        keys: Box::leak(Box::new(HashKeys(random(), random()))),
         spare: Vec::new(),
     };
     node.refresh();
@@ -204,8 +204,7 @@ impl Node {
 
     /// An empty room.
     pub(crate) fn new_room(&mut self, flags: Flags) -> Room {
-        let keys = HashKeys(self.keys.0, self.keys.1);
-        Room::new(keys, random(), &self.env(flags))
+        Room::new(self.keys, random(), &self.env(flags))
     }
 
     /// This node became a primary: a new term, and everybody is heard afresh.

@@ -23,9 +23,10 @@ use crate::sys::{Ctx, Str};
 pub(crate) struct Value {
     pub(crate) room: Room,
     pub(crate) id: RoomId,
-    /// Nothing is left in it, so its removal is no news.
-    pub(crate) quiet: bool,
 }
+
+// Sizes for which the servers' allocator has a block without waste.
+const _: () = assert!(size_of::<Value>() == 192);
 
 impl Value {
     /// A room that will live at `hint`, after a step with these effects.
@@ -35,13 +36,14 @@ impl Value {
             node.note(id, &room, effects);
             id
         });
-        Box::new(Self { room, id, quiet: false })
+        Box::new(Self { room, id })
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        bury(self.id, (!self.quiet).then(|| self.room.parting()));
+        // If nothing is left in it, its removal is no news.
+        bury(self.id, (!self.room.is_disposable()).then(|| self.room.parting()));
     }
 }
 

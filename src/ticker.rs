@@ -361,11 +361,7 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
     if disposable {
         // Read first, write only to change: an idle room must not look used.
         opened = Key::open(ctx, key.as_str(), Mode::Write);
-        if let Held::Ours(value) = opened.held(&ROOM) {
-            // SAFETY: the key stays open, and nothing runs until the value is marked.
-            unsafe { value_in(value) }.quiet = true;
-            outcome.deleted = opened.delete();
-        }
+        outcome.deleted = matches!(opened.held(&ROOM), Held::Ours(_)) && opened.delete();
         drop(opened);
     }
     perform(ctx, key.as_str(), outcome, Spread::Payload, true);

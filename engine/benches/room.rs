@@ -43,7 +43,7 @@ impl World {
 
     fn room(&self, members: u32, session: &[u8]) -> Room {
         let env = self.env(START);
-        let mut room = Room::new(HashKeys(1, 2), 3, &env);
+        let mut room = Room::new(&HashKeys(1, 2), 3, &env);
         let mut fx = Effects::default();
         for n in 0..members {
             room.beat(&env, &id(n), session, &Attributes::default(), &mut fx).unwrap();

@@ -60,8 +60,9 @@ pub trait Links {
     fn set_link(&mut self, slot: u32, link: Link);
 }
 
-/// An occupied bucket.
+/// An occupied bucket, in 16 bytes instead of 24.
 #[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
 struct Bucket {
     /// Its first moment.
     start: u64,
@@ -83,23 +84,17 @@ pub struct Wheel {
     now: u64,
     /// Descending by key: the earliest bucket is the last.
     buckets: Vec<Bucket>,
-    len: u32,
 }
 
 impl Wheel {
     /// An empty wheel that stands at the moment `now`.
     pub const fn new(now: u64) -> Self {
-        Self { now, buckets: Vec::new(), len: 0 }
-    }
-
-    /// Number of entries.
-    pub const fn len(&self) -> usize {
-        self.len as usize
+        Self { now, buckets: Vec::new() }
     }
 
     /// Whether there is no entry.
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.buckets.is_empty()
     }
 
     /// The moment up to which everything has been handed out.
@@ -142,7 +137,6 @@ impl Wheel {
             }
             self.buckets.insert(place, Bucket { start, head: slot, level: level as u8 });
         }
-        self.len += 1;
     }
 
     /// Takes `slot` out; does nothing if it is not in the wheel.
@@ -163,7 +157,6 @@ impl Wheel {
             self.behead(self.place(start, level), next);
         }
         links.set_link(slot, Link::UNLINKED);
-        self.len = self.len.saturating_sub(1);
     }
 
     /// Takes out and returns an entry of the earliest bucket, if that starts at or before the moment `until`.
@@ -184,7 +177,6 @@ impl Wheel {
         }
         self.behead(self.buckets.len() - 1, next);
         links.set_link(bucket.head, Link::UNLINKED);
-        self.len = self.len.saturating_sub(1);
         Some(bucket.head)
     }
 

@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use presence_engine::table::{HashKeys, Table};
+use presence_engine::table::{HashKeys, Members};
 use presence_engine::wheel::{Links, Wheel};
 use proptest::prelude::*;
 
-const KEYS: HashKeys = HashKeys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
+const KEYS: &HashKeys = &HashKeys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
 
 /// Twelve bytes, all different.
 fn id12(number: u64) -> [u8; 12] {
@@ -43,7 +43,7 @@ fn id(number: u16) -> Vec<u8> {
     id
 }
 
-fn slots(table: &Table) -> Vec<u32> {
+fn slots(table: &Members) -> Vec<u32> {
     let mut slots = Vec::new();
     let mut next = table.next_occupied(0);
     while let Some(slot) = next {
@@ -80,7 +80,7 @@ struct Member {
     pack: Vec<u8>,
 }
 
-fn apply(table: &mut Table, twin: &mut HashMap<u16, Member>, op: Op, step: usize) {
+fn apply(table: &mut Members, twin: &mut HashMap<u16, Member>, op: Op, step: usize) {
     match op {
         Op::Insert { from, count } => {
             for number in from..(from + count).min(NUMBERS) {
@@ -123,7 +123,7 @@ fn apply(table: &mut Table, twin: &mut HashMap<u16, Member>, op: Op, step: usize
     }
 }
 
-fn compare(table: &Table, twin: &HashMap<u16, Member>) {
+fn compare(table: &Members, twin: &HashMap<u16, Member>) {
     assert_eq!(table.len(), twin.len());
     assert_eq!(table.is_empty(), twin.is_empty());
     for (&number, member) in twin {
@@ -145,7 +145,7 @@ proptest! {
 
     #[test]
     fn behaves_as_a_map(ops in prop::collection::vec(op(), 1..60)) {
-        let (mut table, mut twin) = (Table::new(KEYS), HashMap::new());
+        let (mut table, mut twin) = (Members::new(KEYS), HashMap::new());
         for (step, op) in ops.into_iter().enumerate() {
             apply(&mut table, &mut twin, op, step);
             prop_assert_eq!(table.len(), twin.len());
@@ -162,7 +162,7 @@ proptest! {
         (0..14_u16).prop_map(|from| Op::Remove { from, count: 1, every: 1 }),
         (0..14_u16, 0..700_usize).prop_map(|(from, len)| Op::Pack { from, count: 1, len }),
     ], 1..120)) {
-        let (mut table, mut twin) = (Table::new(KEYS), HashMap::new());
+        let (mut table, mut twin) = (Members::new(KEYS), HashMap::new());
         for (step, op) in ops.into_iter().enumerate() {
             apply(&mut table, &mut twin, op, step);
             compare(&table, &twin);
@@ -172,7 +172,7 @@ proptest! {
 
 #[test]
 fn finds_everybody_at_300_000() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let slots: Vec<u32> = (0..300_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     assert_eq!(slots.iter().collect::<HashSet<_>>().len(), 300_000);
     for (number, &slot) in slots.iter().enumerate() {
@@ -189,7 +189,7 @@ fn finds_everybody_at_300_000() {
 /// No phase of growth takes more than 38 bytes a member beyond its id.
 #[test]
 fn memory_per_member_is_bounded_at_every_size() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let mut number = 0;
     for size in (1..=40).map(|step| step * 5_000).chain([220_000, 240_000]) {
         while number < size {
@@ -203,7 +203,7 @@ fn memory_per_member_is_bounded_at_every_size() {
 
 #[test]
 fn a_room_of_two_is_tiny() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     assert_eq!(table.memory(), 0);
     table.insert(b"alice-0001").unwrap();
     table.insert(b"bob-000002").unwrap();
@@ -213,7 +213,7 @@ fn a_room_of_two_is_tiny() {
 /// A million come and go in a room of 100,000: the memory stays, and in the end there is none.
 #[test]
 fn churn_does_not_grow() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let mut present: Vec<u32> = (0..100_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     let steady = table.memory();
     let mut numbers = Numbers(42);
@@ -230,7 +230,7 @@ fn churn_does_not_grow() {
 /// The same with packs that grow and shrink.
 #[test]
 fn churn_of_packs_does_not_grow() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let members: Vec<u32> = (0..5_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     members.iter().for_each(|&slot| table.set_pack(slot, &[1; 60]));
     let steady = table.memory();
@@ -254,7 +254,7 @@ fn churn_of_packs_does_not_grow() {
 /// Few who are left of many take little, wherever they sit.
 #[test]
 fn shrinks_with_its_members() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let slots: Vec<u32> = (0..200_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     for (number, &slot) in slots.iter().enumerate().filter(|(number, _)| number % 1_000 != 0) {
         table.remove(slot);
@@ -268,7 +268,7 @@ fn shrinks_with_its_members() {
 /// Paging by slot: who stays is seen exactly once, whoever comes and goes between the pages.
 #[test]
 fn paging_sees_who_stays_exactly_once() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let mut numbers = Numbers(9);
     let staying: HashSet<u32> = (0..5_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     let mut others: Vec<u32> = (5_000..20_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
@@ -292,7 +292,7 @@ fn paging_sees_who_stays_exactly_once() {
 
 #[test]
 fn paging_crosses_vacant_stretches() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let slots: Vec<u32> = (0..100_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     let kept = [slots[3], slots[60_000], slots[99_999]];
     slots.iter().filter(|slot| !kept.contains(slot)).for_each(|&slot| table.remove(slot));
@@ -308,7 +308,7 @@ fn paging_crosses_vacant_stretches() {
 /// directory does not follow them.
 #[test]
 fn chosen_collisions_do_not_blow_up_the_index() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let chosen: Vec<[u8; 12]> = (0..).map(id12).filter(|id| table.hash(id) >> 52 == 0xabc).take(1_500).collect();
     let slots: Vec<u32> = chosen.iter().map(|id| table.insert(id).unwrap()).collect();
     assert!(chosen.iter().zip(&slots).all(|(id, &slot)| table.find(id) == Some(slot)));
@@ -330,7 +330,7 @@ fn chosen_collisions_do_not_blow_up_the_index() {
 /// Warming up is for the caches only: found and absent ids, few and many, small tables and large ones.
 #[test]
 fn warming_up_changes_nothing() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     for size in [0, 3, 500, 30_000] {
         for number in table.len() as u64..size {
             table.insert(&id12(number)).unwrap();
@@ -351,7 +351,7 @@ fn warming_up_changes_nothing() {
 
 #[test]
 fn bounds() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     assert_eq!(table.insert(b""), None);
     assert_eq!(table.insert(&[1; 257]), None);
     assert_eq!((table.len(), table.memory(), table.find(b""), table.find(&[1; 257])), (0, 0, None, None));
@@ -375,7 +375,7 @@ fn bounds() {
 /// Slots keep their links while members around them come and go.
 #[test]
 fn carries_the_links_of_a_wheel() {
-    let mut table = Table::new(KEYS);
+    let mut table = Members::new(KEYS);
     let mut wheel = Wheel::new(0);
     let slots: Vec<u32> = (0..10_000).map(|number| table.insert(&id12(number)).unwrap()).collect();
     slots.iter().for_each(|&slot| wheel.insert(&mut table, slot, u64::from(slot % 300)));

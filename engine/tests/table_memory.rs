@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use presence_engine::table::{HashKeys, Table};
+use presence_engine::table::{HashKeys, Members};
 
 thread_local! {
     /// Bytes that this test's thread has taken and not given back, and the most since the last look. It starts high, as
@@ -67,7 +67,7 @@ fn id(number: u64) -> [u8; 8] {
 #[test]
 fn the_account_is_exact() {
     let before = held();
-    let mut table = Table::new(HashKeys(1, 2));
+    let mut table = Members::new(&HashKeys(1, 2));
     for number in 0..20_000 {
         let slot = table.insert(&id(number)).unwrap();
         assert_eq!(table.memory(), held() - before, "at {number}");
@@ -89,7 +89,7 @@ fn the_account_is_exact() {
 #[test]
 fn growth_never_takes_half_as_much_again() {
     let before = held();
-    let mut table = Table::new(HashKeys(1, 2));
+    let mut table = Members::new(&HashKeys(1, 2));
     take_peak();
     for number in 0..400_000 {
         table.insert(&id(number)).unwrap();

@@ -77,7 +77,6 @@ pub(crate) fn write<R>(
                 node.note(value.id, &value.room, &effects);
                 (result, Outcome { effects, payload, deleted: false }, disposable)
             });
-            value.quiet = disposable;
             outcome.deleted = disposable && key.delete();
             (result, outcome)
         }

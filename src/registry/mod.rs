@@ -5,6 +5,7 @@
 //! follows the hint must compare ids. The graveyard is all that other threads touch.
 
 mod left;
+mod name;
 mod slab;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -15,6 +16,7 @@ use presence_engine::wheel::{Link, Wheel};
 
 pub(crate) use self::left::{bury, By, Vacated};
 use self::left::{take_dead, Row, Swap};
+use self::name::Name;
 use self::slab::{Slab, BLOCK};
 
 /// A room's place in the registry. The serial tells apart the rooms that a place has held.
@@ -28,7 +30,7 @@ pub(crate) struct RoomId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub(crate) db: i32,
-    pub(crate) key: Box<[u8]>,
+    pub(crate) key: Name,
 }
 
 /// What a room counts for in INFO.
@@ -77,7 +79,9 @@ struct Entry {
     link: Link,
     /// [`NEVER`] if not on the list.
     due: HeardMs,
-    hint: Hint,
+    /// The hint, in its parts for the sake of a few bytes.
+    db: i32,
+    key: Name,
     figures: Figures,
     /// How often in a row the hint led nowhere.
     lost: u8,
@@ -87,6 +91,12 @@ struct Entry {
     era: u32,
     /// When it has something to say, [`NEVER`] if not: its place in `sayings`.
     saying: HeardMs,
+}
+
+impl Entry {
+    fn hint(&self) -> Hint {
+        Hint { db: self.db, key: self.key.clone() }
+    }
 }
 
 /// Of what has gone, room for so many is kept.
@@ -152,7 +162,8 @@ impl Registry {
             serial: self.next_serial,
             link: Link::UNLINKED,
             due: NEVER,
-            hint,
+            db: hint.db,
+            key: hint.key,
             figures: Figures::default(),
             lost: 0,
             frozen: false,
@@ -182,7 +193,7 @@ impl Registry {
                 }
                 let silent = entry.era <= self.silent_era || entry.era == self.broken_era;
                 if let Some(parting) = parting.filter(|_| !silent) {
-                    self.vacated.push_back(Vacated { hint: entry.hint, by: By::Dead(parting) });
+                    self.vacated.push_back(Vacated { hint: entry.hint(), by: By::Dead(parting) });
                 }
                 self.totals.exchange(entry.figures, Figures::default());
                 self.lost -= u64::from(entry.lost > 0);
@@ -227,7 +238,7 @@ impl Registry {
             if entry.due <= until {
                 // Off the list: whatever is noted next is a change.
                 entry.due = NEVER;
-                return Some((RoomId { index, serial: entry.serial }, entry.hint.clone()));
+                return Some((RoomId { index, serial: entry.serial }, entry.hint()));
             }
             let due = entry.due;
             self.link(index, due);
@@ -361,7 +372,7 @@ impl Registry {
         let (_, id) = self.sayings.pop_first()?;
         let entry = self.entry_mut(id)?;
         entry.saying = NEVER;
-        Some((id, entry.hint.clone()))
+        Some((id, entry.hint()))
     }
 
     /// Whether the room is not served here.
@@ -387,9 +398,9 @@ impl Registry {
                 swap.from = index + 1;
                 self.swaps.push_front(swap);
                 // Of a room that came since, this is a name that nothing holds and nobody watches.
-                if let Some(db) = swap.other(entry.hint.db) {
+                if let Some(db) = swap.other(entry.db) {
                     let by = By::Moved(RoomId { index, serial: entry.serial });
-                    return Some(Vacated { hint: Hint { db, key: entry.hint.key.clone() }, by });
+                    return Some(Vacated { hint: Hint { db, key: entry.key.clone() }, by });
                 }
             }
         }
@@ -408,7 +419,7 @@ impl Registry {
 
     /// Where a living room is.
     pub(crate) fn hint(&self, id: RoomId) -> Option<Hint> {
-        self.entry(id).map(|entry| entry.hint.clone())
+        self.entry(id).map(Entry::hint)
     }
 
     /// The room was seen at a name of its own will: it was renamed, or moved.
@@ -423,8 +434,8 @@ impl Registry {
     /// The room was seen there.
     pub(crate) fn seen_at(&mut self, id: RoomId, db: i32, key: &[u8]) {
         if let Some(entry) = self.entry_mut(id) {
-            if entry.hint.db != db || *entry.hint.key != *key {
-                entry.hint = Hint { db, key: key.into() };
+            if entry.db != db || *entry.key != *key {
+                (entry.db, entry.key) = (db, key.into());
             }
         }
     }
@@ -433,8 +444,8 @@ impl Registry {
     pub(crate) fn swap(&mut self, first: i32, second: i32) {
         let swap = Swap { first, second, from: 0 };
         for entry in self.slab.iter_mut() {
-            if let Some(other) = swap.other(entry.hint.db) {
-                entry.hint.db = other;
+            if let Some(other) = swap.other(entry.db) {
+                entry.db = other;
             }
         }
         self.swaps.push_back(swap);
@@ -443,7 +454,7 @@ impl Registry {
     /// The first room at or after place `from`, and the place after it.
     pub(crate) fn next_from(&self, from: u32) -> Option<(RoomId, Hint, u32)> {
         let (index, entry) = self.slab.next_from(from)?;
-        Some((RoomId { index, serial: entry.serial }, entry.hint.clone(), index + 1))
+        Some((RoomId { index, serial: entry.serial }, entry.hint(), index + 1))
     }
 
     /// Rooms overdue since `since`: at least one if there is such a moment.

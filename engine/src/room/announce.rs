@@ -1,6 +1,6 @@
 //! What a room tells those who watch it: members' events and the feed in the step of the change, counts now and then.
 
-use super::{Env, Epoch, Room};
+use super::{Env, Epoch, Room, UNTOLD};
 use crate::announce::{Feed, FeedChange, FeedState, MemberEvent, Record, Sight, Told};
 use crate::effects::Effects;
 use crate::error::Refusal;
@@ -127,14 +127,14 @@ impl Room {
                 }
             }
         }
-        if self.told == Some(self.present) {
+        if self.told == self.present {
             return;
         }
         if !env.tells {
             // Nobody hears this node: whatever is told later is told from here on.
-            self.told = Some(self.present);
+            self.told = self.present;
         } else if self.count_every(env) > 0 {
-            if self.present == 0 || self.told == Some(0) {
+            if self.present == 0 || self.told == 0 {
                 self.tell_count(fx);
             } else {
                 self.say_later(env, fx);
@@ -144,7 +144,7 @@ impl Room {
 
     fn tell_count(&mut self, fx: &mut Effects) {
         fx.messages.count(self.present);
-        self.told = Some(self.present);
+        self.told = self.present;
     }
 
     /// Plans the next [`Room::say`], unless one is planned already: at this room's own moment of each interval.
@@ -182,7 +182,7 @@ impl Room {
         if let Some(feed) = &mut self.feed {
             feed.say(&state, &mut fx.messages);
         }
-        if self.told != Some(self.present) && self.count_every(env) > 0 {
+        if self.told != self.present && self.count_every(env) > 0 {
             self.tell_count(fx);
         }
     }
@@ -193,7 +193,7 @@ impl Room {
         self.epoch.enter(env.term);
         if !env.tells {
             // Nobody watches it here yet.
-            self.told = Some(self.present);
+            self.told = self.present;
             return;
         }
         let (epoch, limit) = (self.epoch(env.term), self.feed_limit(env));
@@ -204,7 +204,7 @@ impl Room {
             }
             feed.ask_to_resync();
         }
-        self.told = None;
+        self.told = UNTOLD;
         self.say_later(env, fx);
     }
 

@@ -50,7 +50,7 @@ impl Room {
     #[inline]
     fn renew_at(&mut self, slot: u32, session: &[u8], now: HeardMs, today: Day) -> bool {
         let Some(record) = self.table.record(slot) else { return false };
-        if record.flags & PHASE_BITS != ONLINE || record.day != today.number() || self.recheck.is_some() {
+        if record.flags & PHASE_BITS != ONLINE || record.day != today.number() || self.is_rechecking() {
             return false;
         }
         let low = now as u32;
@@ -125,9 +125,9 @@ impl Room {
 
     /// Counts the member among today's uniques, once a day.
     fn count_day(&mut self, env: &Env<'_>, slot: u32, id: &[u8], fx: &mut Effects) {
-        let keep = self.uniques_days(env);
+        let (keep, rechecking) = (self.uniques_days(env), self.is_rechecking());
         let Some(record) = self.table.record_mut(slot) else { return };
-        if record.day == env.today.number() && self.recheck.is_none() {
+        if record.day == env.today.number() && !rechecking {
             return;
         }
         record.day = env.today.number();

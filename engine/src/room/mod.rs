@@ -25,10 +25,10 @@ use crate::effects::{Effects, Notice};
 use crate::hearing::{widen, FreshPoints, HeardMs};
 use crate::member::{Change, Member, Outcome, Phase, Rules, Session};
 use crate::settings::{NodeConfig, RoomSettings, Share};
-use crate::table::{HashKeys, Table};
+use crate::table::{HashKeys, Members};
 use crate::uniques::Day;
 use crate::uniques::Uniques;
-use crate::wheel::Wheel;
+use crate::wheel::{Wheel, NIL};
 
 /// What a step needs to know of the world: read once per command.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub struct Env<'a> {
     /// The node's configuration.
     pub config: &'a NodeConfig,
     /// Changes with every change of a timeout in `config`.
-    pub generation: u32,
+    pub generation: u16,
     /// This primary's term, which is never 0; `None` on a replica.
     pub term: Option<u64>,
     /// Memory is short.
@@ -53,16 +53,19 @@ pub struct Env<'a> {
     pub tells: bool,
 }
 
-/// A room.
+/// More than any count.
+const UNTOLD: u32 = u32::MAX;
+
+/// A room. Most rooms are small and there are many of them, so every field is as short as it can be.
 pub struct Room {
-    table: Table,
+    table: Members,
     wheel: Wheel,
     present: u32,
     sessions: u32,
     seq: u64,
     epoch: Epoch,
-    /// The count that was published last; `None` if whoever watches may not know any.
-    told: Option<u32>,
+    /// The count that was published last; [`UNTOLD`] if whoever watches may not know any.
+    told: u32,
     /// When [`Room::say`] is due; 0 if nothing is to be said.
     say_due: HeardMs,
     /// While the room has a feed, from its first change on.
@@ -71,11 +74,11 @@ pub struct Room {
     uniques: Uniques,
     /// Everybody in the room counts as heard at this moment at least: see [`Rules::room_fresh`].
     fresh: HeardMs,
-    /// Where to go on with giving every member a new due moment, after a change of settings.
-    recheck: Option<u32>,
+    /// Where to go on with giving every member a new due moment, after a change of settings; [`NIL`] if all have it.
+    recheck: u32,
     /// No uniques were kept when last looked.
     uncounted: bool,
-    generation: u32,
+    generation: u16,
     advice: Advice,
 }
 
@@ -128,21 +131,21 @@ fn share_in(flags: u8) -> Share {
 
 impl Room {
     /// An empty room. `keys` are the process's, `nonce` is random: it makes this life of the room unlike any other.
-    pub fn new(keys: HashKeys, nonce: u64, env: &Env<'_>) -> Self {
+    pub fn new(keys: &'static HashKeys, nonce: u64, env: &Env<'_>) -> Self {
         Self {
-            table: Table::new(keys),
+            table: Members::new(keys),
             wheel: Wheel::new(env.now),
             present: 0,
             sessions: 0,
             seq: 0,
             epoch: Epoch::new(nonce, env.term),
-            told: Some(0),
+            told: 0,
             say_due: 0,
             feed: None,
             own: None,
             uniques: Uniques::default(),
             fresh: 0,
-            recheck: None,
+            recheck: NIL,
             uncounted: false,
             generation: env.generation,
             advice: Advice::default(),

@@ -5,6 +5,7 @@ use crate::effects::Effects;
 use crate::hearing::{widen, HeardMs};
 use crate::member::{Change, Phase, Session};
 use crate::uniques::Day;
+use crate::wheel::NIL;
 
 /// Members that get a new due moment in a step before it turns to those who are due.
 const RECHECKS_FIRST: usize = 64;
@@ -12,7 +13,7 @@ const RECHECKS_FIRST: usize = 64;
 impl Room {
     /// A lower bound of the next moment at which [`Room::tick`] has anything to do.
     pub fn next_due(&self) -> Option<HeardMs> {
-        if self.recheck.is_some() {
+        if self.is_rechecking() {
             return Some(0);
         }
         self.wheel.next_due()
@@ -33,7 +34,7 @@ impl Room {
                 // Not up to `until`: what comes later must not overtake what is due for others before.
                 self.look(env, self.wheel.now().min(until), slot, fx);
             }
-            if self.recheck.is_none() {
+            if !self.is_rechecking() {
                 return true;
             }
             if !self.go_on_rechecking(env, usize::MAX, more) {
@@ -74,15 +75,22 @@ impl Room {
     /// After a change of settings every member gets a new due moment, a few at a time, and is counted anew on its next
     /// beat: it may have beaten today while no uniques were kept.
     pub(super) fn recheck(&mut self) {
-        self.recheck = (!self.table.is_empty()).then_some(0);
+        self.recheck = if self.table.is_empty() { NIL } else { 0 };
+    }
+
+    #[inline]
+    pub(super) fn is_rechecking(&self) -> bool {
+        self.recheck != NIL
     }
 
     /// Up to `most` members. Returns whether `more` allowed them all.
     fn go_on_rechecking(&mut self, env: &Env<'_>, most: usize, more: &mut dyn FnMut() -> bool) -> bool {
         for _ in 0..most {
-            let Some(from) = self.recheck else { break };
-            let Some(slot) = self.table.next_occupied(from) else {
-                self.recheck = None;
+            if !self.is_rechecking() {
+                break;
+            }
+            let Some(slot) = self.table.next_occupied(self.recheck) else {
+                self.recheck = NIL;
                 break;
             };
             if !more() {
@@ -95,7 +103,7 @@ impl Room {
             if let Some(due) = due {
                 self.wheel.insert(&mut self.table, slot, due);
             }
-            self.recheck = Some(slot + 1);
+            self.recheck = slot + 1;
         }
         true
     }

@@ -109,7 +109,7 @@ impl Room {
     /// # Errors
     /// [`Damage`] of the first payload that is refused.
     pub fn load_from<'p>(
-        keys: HashKeys,
+        keys: &'static HashKeys,
         nonce: u64,
         env: &Env<'_>,
         payloads: impl IntoIterator<Item = &'p [u8]>,

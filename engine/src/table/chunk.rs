@@ -32,7 +32,7 @@ pub struct Record {
     id_len: u8,
     pack_len: u16,
     /// Where in the arena the id begins.
-    off: u32,
+    pub(super) off: u32,
 }
 
 const _: () = assert!(size_of::<Record>() == 28);
@@ -50,7 +50,17 @@ impl Record {
         self.since = [ms as u16, (ms >> 16) as u16, (ms >> 32) as u16];
     }
 
-    fn id_end(&self) -> usize {
+    pub(super) fn at(off: u32, id_len: u8) -> Self {
+        Self { off, id_len, ..Self::default() }
+    }
+
+    /// Takes over what is not the table's own: all but the place of the bytes.
+    pub(super) fn adopt(&mut self, other: &Self) {
+        let &Self { last, link, since, day, flags, .. } = other;
+        *self = Self { last, link, since, day, flags, ..*self };
+    }
+
+    pub(super) fn id_end(&self) -> usize {
         self.off as usize + usize::from(self.id_len) + 1
     }
 
@@ -196,7 +206,7 @@ impl Chunk {
         let position = word * 64 + self.occupied.get(word)?.trailing_ones() as usize;
         self.reserve(id.len());
 
-        let record = Record { id_len, off: self.arena.len() as u32, ..Record::default() };
+        let record = Record::at(self.arena.len() as u32, id_len);
         self.arena.extend_from_slice(id);
         if self.records.len() == self.records.capacity() {
             let more = (self.records.len() / 8).max(2).min(CHUNK - self.records.len());

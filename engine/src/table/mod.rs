@@ -11,7 +11,9 @@
 
 mod bits;
 mod chunk;
+mod few;
 mod index;
+mod members;
 
 use std::fmt;
 use std::hint::black_box;
@@ -24,6 +26,7 @@ use bits::Bits;
 pub use chunk::Record;
 use chunk::{Chunk, CHUNK};
 use index::Index;
+pub use members::Members;
 
 /// Most members without an index.
 const UNINDEXED: usize = 8;

@@ -16,13 +16,13 @@ pub const MAX_DAYS: usize = 401;
 /// Days are kept in ascending order, and none of them is empty. A room usually has one or two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uniques {
-    days: Vec<(Day, Sketch)>,
+    days: Box<[(Day, Sketch)]>,
 }
 
 impl Uniques {
     /// No days, and no heap memory.
-    pub const fn new() -> Self {
-        Self { days: Vec::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Counts a member's hash in on `day`. True if that changed anything.
@@ -37,14 +37,15 @@ impl Uniques {
             if place == 0 {
                 return false;
             }
-            self.days.remove(0);
+            self.change(|days| drop(days.remove(0)));
             place -= 1;
         }
         let mut sketch = Sketch::new();
         sketch.add(hash);
-        // Days are few and a room with one is the rule, so nothing is allocated in advance.
-        self.days.reserve_exact(1);
-        self.days.insert(place, (day, sketch));
+        self.change(|days| {
+            days.reserve_exact(1);
+            days.insert(place, (day, sketch));
+        });
         true
     }
 
@@ -58,8 +59,7 @@ impl Uniques {
         if stale == 0 {
             return false;
         }
-        self.days.drain(..stale);
-        self.days.shrink_to_fit();
+        self.change(|days| drop(days.drain(..stale)));
         true
     }
 
@@ -95,7 +95,7 @@ impl Uniques {
     /// Heap memory in bytes, without what the allocator adds.
     pub fn memory(&self) -> usize {
         let sketches: usize = self.days.iter().map(|(_, sketch)| sketch.memory()).sum();
-        self.days.capacity() * size_of::<(Day, Sketch)>() + sketches
+        size_of_val(&*self.days) + sketches
     }
 
     /// Appends the canonical form: the number of days as 16 bits; then of each day, in ascending order, its number as
@@ -128,7 +128,14 @@ impl Uniques {
             days.push((day, sketch));
             rest = after.get(taken..)?;
         }
-        Some((Self { days }, input.len() - rest.len()))
+        Some((Self { days: days.into_boxed_slice() }, input.len() - rest.len()))
+    }
+
+    /// Changes which days there are. Once a day, and a room with one is the rule, so nothing is kept in advance.
+    fn change(&mut self, change: impl FnOnce(&mut Vec<(Day, Sketch)>)) {
+        let mut days = std::mem::take(&mut self.days).into_vec();
+        change(&mut days);
+        self.days = days.into_boxed_slice();
     }
 
     fn place(&self, day: Day) -> Result<usize, usize> {

@@ -14,7 +14,7 @@ use presence_engine::settings::{NodeConfig, SettingsChange, Share};
 use presence_engine::table::HashKeys;
 use presence_engine::uniques::Day;
 
-pub const KEYS: HashKeys = HashKeys(11, 22);
+pub const KEYS: &HashKeys = &HashKeys(11, 22);
 /// Where heard time begins here; any moment above 2^32 would do.
 pub const START: u64 = 1 << 33;
 pub const UNIX: u64 = 1_557_100_800_000;
@@ -95,7 +95,7 @@ pub struct Driver {
     pub now: u64,
     pub day: Day,
     pub config: NodeConfig,
-    pub generation: u32,
+    pub generation: u16,
     pub fresh: FreshPoints,
     pub oom: bool,
     pub told: Vec<Told>,
