@@ -7,7 +7,7 @@ use crate::commands::internal::PROBE;
 use crate::commands::open::value_in;
 use crate::node::{self, Node};
 use crate::perform::{perform, Outcome, Spread};
-use crate::registry::{By, Hint, RoomId, Vacated};
+use crate::registry::{By, Figures, Hint, RoomId, Vacated};
 use crate::room_type::{Value, ROOM};
 use crate::sys::context::Flags;
 use crate::sys::guard::guarded;
@@ -57,8 +57,9 @@ fn with_room(ctx: Ctx<'_>, id: RoomId, hint: &Hint, f: impl FnOnce(&mut Node, &m
     }
     let effects = node::with(|node| {
         let mut effects = node.take_effects();
+        let before = Figures::of(&value.room);
         f(node, value, &mut effects);
-        node.note(id, &value.room, &effects);
+        node.note(id, before, &value.room, &effects);
         effects
     });
     drop(opened);

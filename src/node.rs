@@ -17,7 +17,7 @@ use presence_engine::uniques::{Calendar, Day};
 
 use crate::config;
 use crate::imports::Imports;
-use crate::registry::{Registry, RoomId};
+use crate::registry::{Figures, Registry, RoomId};
 use crate::sys::context::{monotonic_us, random_bytes, unix_ms, Flags};
 use crate::turns::Turns;
 
@@ -221,8 +221,8 @@ impl Node {
     }
 
     /// Takes note of a room after a step.
-    pub(crate) fn note(&mut self, id: RoomId, room: &Room, effects: &Effects) {
-        self.registry.note(id, room);
+    pub(crate) fn note(&mut self, id: RoomId, before: Figures, room: &Room, effects: &Effects) {
+        self.registry.note(id, before, room);
         if let Some(due) = effects.say_at {
             self.registry.say_at(id, due);
         }

@@ -11,7 +11,7 @@ use redis_module::raw::{
 
 use crate::commands::internal::APPLY;
 use crate::node;
-use crate::registry::{bury, Hint, RoomId};
+use crate::registry::{bury, Dead, Figures, Hint, RoomId};
 use crate::sys::context::Flags;
 use crate::sys::guard::guarded;
 use crate::sys::io::{Digest, Io, KeyInfo};
@@ -33,7 +33,7 @@ impl Value {
     pub(crate) fn new(room: Room, hint: Hint, effects: &Effects) -> Box<Self> {
         let id = node::with(|node| {
             let id = node.registry.enter(hint);
-            node.note(id, &room, effects);
+            node.note(id, Figures::default(), &room, effects);
             id
         });
         Box::new(Self { room, id })
@@ -43,7 +43,8 @@ impl Value {
 impl Drop for Value {
     fn drop(&mut self) {
         // If nothing is left in it, its removal is no news.
-        bury(self.id, (!self.room.is_disposable()).then(|| self.room.parting()));
+        let parting = (!self.room.is_disposable()).then(|| self.room.parting());
+        bury(Dead { id: self.id, figures: Figures::of(&self.room), parting });
     }
 }
 

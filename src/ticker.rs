@@ -12,7 +12,7 @@ use crate::commands::internal::PROBE;
 use crate::commands::open::value_in;
 use crate::node::{self, Node, SLOW_TICK_MS, TICK_MS};
 use crate::perform::{perform, Outcome, Spread};
-use crate::registry::{Hint, RoomId};
+use crate::registry::{Figures, Hint, RoomId};
 use crate::room_type::{Value, ROOM};
 use crate::sys::context::{avoid_replica_traffic, monotonic_us, Flags};
 use crate::sys::event::Timer;
@@ -301,12 +301,13 @@ fn is_served(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr
             node::with(|node| {
                 let mut effects = node.take_effects();
                 let env = node.env(flags);
+                let before = Figures::of(&value.room);
                 value.room.unheard(&env);
                 if served {
                     // Whoever watches it here has heard nothing of it yet.
                     value.room.introduce(&env, &mut effects);
                 }
-                node.note(id, &value.room, &effects);
+                node.note(id, before, &value.room, &effects);
                 node.give_back(effects);
             });
         }
@@ -342,6 +343,7 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
         node.registry.find(id);
         let mut effects = node.take_effects();
         let env = node.env(flags);
+        let before = Figures::of(&value.room);
         match what {
             Step::Due(until) => {
                 let mut items = 0;
@@ -353,7 +355,7 @@ fn step(ctx: Ctx<'_>, flags: Flags, id: RoomId, hint: &Hint, key: &OwnedStr, wha
             Step::Visit => value.room.visit(&env, &mut effects),
         }
         let payload = value.room.finish(&env, &mut effects);
-        node.note(id, &value.room, &effects);
+        node.note(id, before, &value.room, &effects);
         advise(node, flags, value, &hint.key);
         (Outcome { effects, payload, deleted: false }, value.room.is_disposable())
     });

@@ -93,7 +93,7 @@ impl Wheel {
     }
 
     /// Whether there is no entry.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 

@@ -9,7 +9,7 @@ use presence_engine::room::{Env, Room};
 use super::spec::Args;
 use crate::node;
 use crate::perform::{perform, Outcome, Spread};
-use crate::registry::Hint;
+use crate::registry::{Figures, Hint};
 use crate::room_type::{Value, ROOM};
 use crate::sys::key::{Held, Key, Mode};
 use crate::sys::{Ctx, Str};
@@ -67,6 +67,7 @@ pub(crate) fn write<R>(
                 let mut effects = node.take_effects();
                 let env = node.env(flags);
                 let now = env.now;
+                let before = Figures::of(&value.room);
                 let result = step(&mut value.room, &env, &mut effects);
                 let payload = value.room.finish(&env, &mut effects);
                 let disposable = value.room.is_disposable();
@@ -74,7 +75,7 @@ pub(crate) fn write<R>(
                 if import {
                     node.registry.arrive(value.id, now + FROZEN_RETRY_MS);
                 }
-                node.note(value.id, &value.room, &effects);
+                node.note(value.id, before, &value.room, &effects);
                 (result, Outcome { effects, payload, deleted: false }, disposable)
             });
             outcome.deleted = disposable && key.delete();

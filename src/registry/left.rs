@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use presence_engine::room::Parting;
 
-use super::{Hint, RoomId};
+use super::{Figures, Hint, RoomId};
 
 /// Rooms that were freed, to be struck off by a tick; with what is to be known to say that they are gone. In rows, so
 /// that nobody waits at the lock while another thread makes place for a million.
@@ -16,15 +16,20 @@ pub(super) type Row = Vec<Dead>;
 /// Most of them in a row.
 const ROW: usize = 512;
 
-/// A room that was freed. Without a parting nobody is told: its last member went before.
-pub(super) type Dead = (RoomId, Option<Parting>);
+/// A room that was freed.
+pub(crate) struct Dead {
+    pub(crate) id: RoomId,
+    pub(crate) figures: Figures,
+    /// Without one nobody is told: its last member went before.
+    pub(crate) parting: Option<Parting>,
+}
 
 /// Says that a room is dead. From any thread.
-pub(crate) fn bury(id: RoomId, parting: Option<Parting>) {
+pub(crate) fn bury(dead: Dead) {
     let mut rows = GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner);
     match rows.last_mut().filter(|row| row.len() < ROW) {
-        Some(row) => row.push((id, parting)),
-        None => rows.push(vec![(id, parting)]),
+        Some(row) => row.push(dead),
+        None => rows.push(vec![dead]),
     }
 }
 

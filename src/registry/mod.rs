@@ -14,7 +14,7 @@ use presence_engine::hearing::HeardMs;
 use presence_engine::room::Room;
 use presence_engine::wheel::{Link, Wheel};
 
-pub(crate) use self::left::{bury, By, Vacated};
+pub(crate) use self::left::{bury, By, Dead, Vacated};
 use self::left::{take_dead, Row, Swap};
 use self::name::Name;
 use self::slab::{Slab, BLOCK};
@@ -33,9 +33,9 @@ pub(crate) struct Hint {
     pub(crate) key: Name,
 }
 
-/// What a room counts for in INFO.
+/// What a room counts for in INFO. A step takes them before and after: see [`Registry::note`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Figures {
+pub(crate) struct Figures {
     members: u32,
     sessions: u32,
     /// In 16 bytes, so that a room of 10 million members fits.
@@ -43,7 +43,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(room: &Room) -> Self {
+    pub(crate) fn of(room: &Room) -> Self {
         let memory = u32::try_from(room.memory() / 16).unwrap_or(u32::MAX);
         Self { members: room.count(), sessions: room.sessions(), memory }
     }
@@ -82,7 +82,6 @@ struct Entry {
     /// The hint, in its parts for the sake of a few bytes.
     db: i32,
     key: Name,
-    figures: Figures,
     /// How often in a row the hint led nowhere.
     lost: u8,
     /// Found where it cannot be heard (its slot is not served here).
@@ -92,6 +91,9 @@ struct Entry {
     /// When it has something to say, [`NEVER`] if not: its place in `sayings`.
     saying: HeardMs,
 }
+
+// There are as many as rooms.
+const _: () = assert!(size_of::<Option<Entry>>() == 64);
 
 impl Entry {
     fn hint(&self) -> Hint {
@@ -164,7 +166,6 @@ impl Registry {
             due: NEVER,
             db: hint.db,
             key: hint.key,
-            figures: Figures::default(),
             lost: 0,
             frozen: false,
             era: self.era,
@@ -179,7 +180,7 @@ impl Registry {
     pub(crate) fn reap(&mut self, mut more: impl FnMut() -> bool) {
         self.dead.append(&mut take_dead());
         while !self.dead.is_empty() && !self.is_crowded() && more() {
-            let Some((id, parting)) = self.dead.last_mut().and_then(Vec::pop) else {
+            let Some(Dead { id, figures, parting }) = self.dead.last_mut().and_then(Vec::pop) else {
                 self.dead.pop();
                 continue;
             };
@@ -195,13 +196,15 @@ impl Registry {
                 if let Some(parting) = parting.filter(|_| !silent) {
                     self.vacated.push_back(Vacated { hint: entry.hint(), by: By::Dead(parting) });
                 }
-                self.totals.exchange(entry.figures, Figures::default());
+                self.totals.exchange(figures, Figures::default());
                 self.lost -= u64::from(entry.lost > 0);
                 self.frozen -= u64::from(entry.frozen);
                 self.live -= 1;
             }
         }
         if self.live == 0 {
+            // Whatever a step that broke off has left in them.
+            self.totals = Totals::default();
             self.rubbish.append(&mut std::mem::take(&mut self.slab).into_blocks());
         }
         let rest = self.rubbish.len().saturating_sub(BLOCKS_AT_ONCE);
@@ -216,15 +219,13 @@ impl Registry {
         self.dead.iter().map(Vec::len).sum()
     }
 
-    /// Takes note of a room after a step: when it is due next, and its figures.
-    pub(crate) fn note(&mut self, id: RoomId, room: &Room) {
-        let figures = Figures::of(room);
+    /// Takes note of a room after a step: when it is due next, and its figures, of which the entry has no copy.
+    pub(crate) fn note(&mut self, id: RoomId, before: Figures, room: &Room) {
         let due = room.next_due().unwrap_or(NEVER);
         let Some(entry) = self.entry_mut(id) else { return };
-        let before = std::mem::replace(&mut entry.figures, figures);
         // Of a frozen room nothing is due; it is looked at again and again until it is served.
         let changed = !entry.frozen && std::mem::replace(&mut entry.due, due) != due;
-        self.totals.exchange(before, figures);
+        self.totals.exchange(before, Figures::of(room));
         if changed {
             self.link(id.index, due);
         }

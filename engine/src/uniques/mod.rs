@@ -2,6 +2,7 @@
 
 mod day;
 mod estimate;
+mod exact;
 mod registers;
 mod sketch;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use siphasher::sip::SipHasher13;
 
+use super::exact::Exact;
 use super::registers::{Registers, BYTES};
 
 /// Hashes that a sketch keeps one by one. The next distinct one makes it dense, for good.
@@ -46,7 +47,7 @@ pub struct Sketch {
 #[derive(Clone, PartialEq, Eq)]
 enum Form {
     /// Ascending, without repeats, at most [`EXACT`].
-    Exact(Vec<u64>),
+    Exact(Exact),
     /// More than [`EXACT`] hashes were seen, or so the sender said; never empty.
     Dense(Box<Dense>),
 }
@@ -61,7 +62,7 @@ struct Dense {
 impl Sketch {
     /// A sketch of nobody, without heap memory.
     pub const fn new() -> Self {
-        Self { form: Form::Exact(Vec::new()) }
+        Self { form: Form::Exact(Exact::new()) }
     }
 
     /// Counts `hash` in. True if that changed the sketch; a dense one also stays as it is for many a new hash.
@@ -70,7 +71,6 @@ impl Sketch {
             Form::Exact(hashes) => {
                 let Err(place) = hashes.binary_search(&hash) else { return false };
                 if hashes.len() < EXACT {
-                    grow(hashes);
                     hashes.insert(place, hash);
                 } else {
                     let mut registers = condense(hashes);
@@ -106,7 +106,7 @@ impl Sketch {
                 if merged.len() > EXACT {
                     union.form = Form::dense(condense(&merged));
                 } else if changed {
-                    *into = merged;
+                    *into = merged.into();
                 }
                 changed
             }
@@ -181,7 +181,7 @@ impl Sketch {
                     }
                     hashes.push(hash);
                 }
-                Some((Self { form: Form::Exact(hashes) }, 3 + 8 * count))
+                Some((Self { form: Form::Exact(hashes.into()) }, 3 + 8 * count))
             }
             FORM_DENSE => Some((Self { form: Form::dense(Registers::decode(rest)?) }, 1 + BYTES)),
             _ => None,
@@ -191,7 +191,7 @@ impl Sketch {
     /// Heap memory in bytes, without what the allocator adds.
     pub fn memory(&self) -> usize {
         match &self.form {
-            Form::Exact(hashes) => hashes.capacity() * size_of::<u64>(),
+            Form::Exact(hashes) => hashes.memory(),
             Form::Dense(_) => size_of::<Dense>() + BYTES,
         }
     }
@@ -251,15 +251,6 @@ impl fmt::Debug for Sketch {
             Form::Exact(hashes) => f.debug_tuple("Exact").field(&hashes.len()).finish(),
             Form::Dense(dense) => f.debug_tuple("Dense").field(&dense.count()).finish(),
         }
-    }
-}
-
-/// Makes room for one more hash. By a quarter instead of twice: most rooms stay small, and a room of a thousand should
-/// not pay for two thousand.
-fn grow(hashes: &mut Vec<u64>) {
-    let len = hashes.len();
-    if len == hashes.capacity() {
-        hashes.reserve_exact((len / 4).max(2).min(EXACT - len));
     }
 }
 
