@@ -8,7 +8,7 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival pytest chaos bench bench-engine replay lint fmt clean
+.PHONY: help run build test test-all test-survival pytest chaos bench bench-engine bench-live bench-short replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,13 +44,18 @@ chaos: ## what servers go through, on all four: false departures, ghosts, double
 	cargo build --release
 	$(PYTHON) scripts/chaos.py $(ARGS)
 
-bench: ## a beat beside what plain Redis would do instead, on one server (ARGS=--check: fail below the targets)
-	@scripts/install.sh run
-	cargo build --release
-	$(PYTHON) scripts/bench.py $(ARGS)
+bench: bench-engine bench-live ## both: what the engine and the module cost, beside what is run instead; writes docs/benchmarks.md
 
-bench-engine: ## the engine's own benchmarks
+bench-engine: ## the engine's own benchmarks, without a server
 	cargo bench -p presence-engine
+
+bench-live: ## on Redis 7.0 and Valkey 9.1, about 20 minutes on a quiet machine (ARGS="--only beats --servers redis-7.0")
+	@scripts/install.sh test
+	cargo build --release
+	$(PYTHON) scripts/bench $(ARGS)
+
+bench-short: ## the same in two minutes: whether it works, not how quick it is
+	@$(MAKE) --no-print-directory bench-live ARGS="--short $(ARGS)"
 
 replay: ## a recorded audience played fast against a server, and what it announced held against a twin (ARGS=…)
 	@scripts/install.sh run

@@ -117,6 +117,13 @@ def median(rates: Sequence[Rate]) -> Rate:
     return Rate(statistics.median(r.rps for r in rates), statistics.median(r.cpu_us for r in rates))
 
 
+def per_second(rps: float) -> str:
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if rps >= size:
+            return f"{rps / size:.3g} {unit}/s"
+    return f"{rps:.3g} /s"
+
+
 def compare(what: str, ours: str, rates: Mapping[str, Sequence[Rate]], targets: Mapping[str, float | None], items: int = 1) -> list[Found]:
     """Ours beside each of the others by requests a second; the spread is that of the ratios of the single rounds."""
     mine = median(rates[ours])
@@ -127,8 +134,8 @@ def compare(what: str, ours: str, rates: Mapping[str, Sequence[Rate]], targets: 
         found.append(
             Found(
                 what,
-                f"{mine.rps * items / 1e6:.2f} M/s, {mine.cpu_us / items:.2f} µs",
-                f"{name}: {theirs.rps * items / 1e6:.2f} M/s, {theirs.cpu_us / items:.2f} µs",
+                f"{per_second(mine.rps * items)}, {mine.cpu_us / items:.2f} µs",
+                f"{name}: {per_second(theirs.rps * items)}, {theirs.cpu_us / items:.2f} µs",
                 mine.rps / theirs.rps,
                 target,
                 spread=f"{min(ratios):.2f}–{max(ratios):.2f}",

@@ -23,7 +23,7 @@ class Scale:
 
 
 def batches(server: Server, scale: Scale) -> list[Found]:
-    """MBEAT of 32."""
+    """MBEAT of 32 beside ZADD of 32."""
     say(f"batches: {scale.crowd:,} members")
     size, load = 32, Load(16, 4, 200_000 // scale.share)
     slow = Load(16, 4, 30_000 // scale.share)
@@ -59,7 +59,7 @@ def batches(server: Server, scale: Scale) -> list[Found]:
 
 
 def beats(server: Server, scale: Scale) -> list[Found]:
-    """BEAT, deep in a pipeline."""
+    """BEAT, deep in a pipeline, beside a module's no-op, SET EX and ZADD."""
     say(f"beats: {scale.room:,} members")
     load = Load(100, 8, 500_000 // scale.share)
     with server.client() as client, server.client(db=SET_DB) as other:
@@ -98,7 +98,7 @@ def beats(server: Server, scale: Scale) -> list[Found]:
 
 
 def reads(server: Server, scale: Scale) -> list[Found]:
-    """COUNT, FRIENDS, UNIQUE."""
+    """COUNT beside PING and ZCOUNT, FRIENDS of 200 beside EXISTS."""
     say(f"reads: {scale.many:,} members")
     load = Load(100, 8, 500_000 // scale.share)
     found = []
