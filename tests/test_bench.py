@@ -86,7 +86,7 @@ def test_nothing_is_judged_in_short_form():
 def test_the_picture_is_a_picture_with_its_figures_in_words():
     drawn = ElementTree.fromstring(picture.picture("Redis <7.0>", [OURS, KEYS, HASH]))
     title, desc = (drawn.find(f"{{http://www.w3.org/2000/svg}}{name}").text for name in ("title", "desc"))
-    assert "Redis <7.0>" in title and "key each: beats a second 400 k/s, bytes a member 123, departure known after, p99 > 10 s" in desc
+    assert "Redis <7.0>" in title and "key each: beats a second 400 k/s, bytes a member 123, told of a departure after, p99 > 10 s" in desc
     bars = [r for r in drawn.iter("{http://www.w3.org/2000/svg}rect") if r.get("class") != "ground"]
     assert len(bars) == 6 and all(0 < float(bar.get("width")) <= picture.BAR for bar in bars)
 
@@ -99,7 +99,7 @@ def test_the_readme_has_the_pages_figures():
     assert "short" not in page.split("## Held")[0].lower().replace("## in short", ""), "a short run's figures are no documentation"
     drawn = (PROJECT / "docs/benchmarks.svg").read_text()
     for way, beats, memory, late, _ in (line.strip("| ").split(" | ") for line in figures.splitlines()[4:] if line.startswith("|")):
-        told = f"{way}: beats a second {beats}, bytes a member {memory}, departure known after, p99 {late}"
+        told = f"{way}: beats a second {beats}, bytes a member {memory}, told of a departure after, p99 {late}"
         assert told.replace(">", "&gt;") in drawn
 
 

@@ -52,7 +52,7 @@ def picture(server: str, ways: Sequence[Beside]) -> str:
     columns = [
         Column("Beats a second", "more is better", _scaled([w.beats.rps for w in shown], per_second)),
         Column("Bytes a member", "less is better", _scaled([w.memory or 0 for w in shown], lambda v: f"{v:.0f}")),
-        Column("Departure known after, p99", "less is better; logarithmic", _late(shown)),
+        Column("Told of a departure after, p99", "less is better; logarithmic", _late(shown)),
     ]
     height = TOP + ROW * len(shown) + 16
     told = "; ".join(

@@ -66,7 +66,7 @@ class Ours(Way):
     name = "PRESENCE.BEAT"
     made_of = "PRESENCE.BEAT, COUNT, FRIENDS"
     departure = "pushed, with the name, as it is due"
-    lacks = "a server that loads no modules"
+    lacks = "servers that load no modules"
     events = "Ed"
 
     def prepare(self, client: Connection) -> None:
@@ -91,7 +91,7 @@ class Ours(Way):
 class SortedSet(Way):
     name = "sorted set"
     made_of = "ZADD, ZCOUNT, ZMSCORE, ZREMRANGEBYSCORE"
-    departure = "with the next sweep, each second"
+    departure = "seen at once by who asks; found by the next sweep, each second"
     lacks = "sessions, grace, announcements; each beat is replicated and logged"
 
     def beat(self, member: str, now: int, stay: int = DAY_S) -> list[Words]:
@@ -127,7 +127,7 @@ class SortedSet(Way):
 class KeyEach(Way):
     name = "key each"
     made_of = "SET … EX, MGET, `expired` events"
-    departure = "read at once; pushed when the server's sampling comes by"
+    departure = "seen at once by who asks; pushed when the server's sampling comes by"
     lacks = "a count, sessions, grace; each beat is replicated and logged"
     events = "Ex"
 
@@ -146,7 +146,7 @@ class KeyEach(Way):
 class HashField(Way):
     name = "hash field each"
     made_of = "HSETEX (or HSET, HPEXPIRE), HLEN, HMGET, `hexpired` events"
-    departure = "read at once; pushed, without the name, when the server expires fields"
+    departure = "seen at once by who asks; pushed, without the name, when the server expires fields"
     lacks = "who left, sessions, grace; each beat is replicated and logged"
     events = "Eh"
     KEY = "here"
@@ -223,7 +223,7 @@ class Lua(Way):
 class HyperLogLog(Way):
     name = "HyperLogLog"
     made_of = "PFADD, PFCOUNT"
-    departure = "never: it counts the distinct members of a day"
+    departure = "not known: it counts the distinct members of a day"
     lacks = "who, now, and departures"
 
     def beat(self, member: str, now: int, stay: int = DAY_S) -> list[Words]:
