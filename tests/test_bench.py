@@ -27,11 +27,11 @@ MISSED = Found("BEAT", "1 M/s", "ZADD: 0.5 M/s", 2.0, 3.5)
 SLOW = Found("stop", "3 ms", "", 3.0, 2, most=True, unit=" ms")
 PLAIN = Found("memory", "49 bytes")
 OURS = rivals.Beside(
-    "PRESENCE.BEAT", "BEAT", "pushed", "", "", Rate(1.2e6, 0.8), (1.1e6, 1.3e6), Rate(9e5, 1), Rate(2e4, 50), 49.4,
+    "PRESENCE.BEAT", "", Rate(1.2e6, 0.8), (1.1e6, 1.3e6), Rate(9e5, 1), Rate(2e4, 50), 49.4,
     rivals.Late(0.0027, 0.004, 0.005, 300, 300, 10),
 )
 KEYS = OURS._replace(way="key each", counts=None, beats=Rate(4e5, 2), memory=123.2, late=rivals.Late(math.inf, math.inf, math.inf, 4, 300, 10))
-HASH = rivals.Beside("hash field each", "HSETEX", "read", "who left", "no such fields")
+HASH = rivals.Beside("hash field each", "no such fields")
 
 
 def run_of(*found, error="", short=False):

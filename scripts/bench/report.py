@@ -12,6 +12,7 @@ from parts import PARTS
 from picture import picture
 from remarks import REMARKS
 from rivals import Beside
+from ways import WAYS
 
 README = PROJECT / "README.md"
 BEGIN, END = "<!-- from docs/benchmarks.md, by make bench -->", "<!-- end -->"
@@ -28,6 +29,7 @@ BESIDE_HEAD = (
     "p99",
     "told at all",
 )
+LACKS = {way.name: way.lacks for way in WAYS}
 WORDS_HEAD = ("way", "made of", "a departure is", "what it lacks")
 
 
@@ -110,8 +112,8 @@ def beside_row(found: Beside) -> tuple[str, ...]:
 
 def words_rows(run: Run) -> list[tuple[str, ...]]:
     """What each way is and is not, once."""
-    ways = {found.way: found for some in besides(run).values() for found in some}
-    return [(found.way, found.made_of, found.departure, found.lacks) for found in ways.values()]
+    named = {found.way for some in besides(run).values() for found in some}
+    return [(way.name, way.made_of, way.departure, way.lacks) for way in WAYS if way.name in named]
 
 
 def errors(run: Run) -> list[str]:
@@ -195,7 +197,7 @@ def extract(run: Run) -> str:
     for found in ways:
         if found.beats and found.late:
             late = seconds(found.late.p99, found.late.waited)
-            rows.append((found.way, per_second(found.beats.rps), f"{found.memory:.0f}", late, found.lacks or "–"))
+            rows.append((found.way, per_second(found.beats.rps), f"{found.memory:.0f}", late, LACKS[found.way]))
     head = ("way", "beats a second", "bytes a member", "told of a departure after, p99", "what it lacks")
     members = "200,000 members" if not run.short else "a few members"
     told = (

@@ -35,9 +35,6 @@ class Beside(NamedTuple):
     """One way, measured; or why it was not."""
 
     way: str
-    made_of: str
-    departure: str
-    lacks: str
     missing: str = ""
     beats: Rate | None = None
     spread: tuple[float, float] = (0.0, 0.0)
@@ -70,7 +67,7 @@ def beside(kind: str, scale: Any) -> list[Beside]:
     found, ways = [], []
     with Server(kind, config=SETTINGS) as server, server.client() as client:
         for way in (make() for make in WAYS):
-            facts = Beside(way.name, way.made_of, way.departure, way.lacks, way.missing(client))
+            facts = Beside(way.name, way.missing(client))
             found.append(facts)
             if not facts.missing:
                 ways.append(way)
