@@ -134,6 +134,9 @@ impl Portion {
     }
 }
 
+/// Most members of a page of PRESENCE.MEMBERS, whatever its COUNT: a page is made within a millisecond.
+const MOST_LISTED: usize = 1_000;
+
 /// PRESENCE.MEMBERS
 ///
 /// # Errors
@@ -151,7 +154,8 @@ pub fn parse_members<A: Args + ?Sized>(args: &A) -> Result<PageRequest, Refusal>
             portion.take(word, &mut from, &COUNT)?;
         }
     }
-    Ok(PageRequest { cursor: cursor.unwrap_or(0), count: portion.count(&COUNT), all: portion.all })
+    let count = portion.count(&COUNT).min(MOST_LISTED);
+    Ok(PageRequest { cursor: cursor.unwrap_or(0), count, all: portion.all })
 }
 
 /// PRESENCE.CHANGES
