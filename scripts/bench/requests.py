@@ -15,6 +15,7 @@ class Scale:
     """How large: the real thing, or what CI has time for."""
 
     def __init__(self, short: bool):
+        self.short = short
         self.rounds = 1 if short else 5
         self.crowd = 100_000 if short else 10 * MILLION
         self.many = 50_000 if short else MILLION
