@@ -8,7 +8,7 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival pytest chaos bench bench-engine bench-live bench-short replay lint fmt clean
+.PHONY: help run build test test-all test-survival pytest chaos soak bench bench-engine bench-live bench-short replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,12 @@ chaos: ## what servers go through, on all four: false departures, ghosts, double
 	@scripts/install.sh test
 	cargo build --release
 	$(PYTHON) scripts/chaos.py $(ARGS)
+
+MINUTES := 20
+soak: ## churn at a steady size, for 20 minutes (MINUTES=…): memory and lateness stay as they are, and all sums agree (ARGS=…)
+	@scripts/install.sh test
+	cargo build --release
+	$(PYTHON) scripts/soak.py --minutes $(MINUTES) $(ARGS)
 
 bench: bench-engine bench-live ## both: what the engine and the module cost, beside what is run instead; writes docs/benchmarks.md
 
