@@ -57,7 +57,7 @@ def of_members(kind: str, count: int, length: int) -> list[Found]:
         Found(
             f"memory of a member, {ids}",
             f"{ours:.1f} bytes",
-            f"sorted set {zset:.1f} + key with TTL {keys:.1f} bytes",
+            f"sorted set + key with TTL: {zset:.1f} + {keys:.1f} bytes",
             ours / (zset + keys),
             0.25,
             most=True,
