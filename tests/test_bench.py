@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from datetime import datetime, timezone
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -69,6 +70,18 @@ def test_the_page_tells_what_is_missed_and_why(monkeypatch):
     assert "1 of 3 targets are met" in page
     assert "not measured: no such fields" in page and "> 10 s" in page and "| 4 of 300 |" in page
     assert "abc1234" in page and "2026-11-30" in page
+
+
+def test_what_has_a_form_of_its_own_is_a_table():
+    class Point(NamedTuple):
+        kind: str
+        members: int
+        beats: float
+        batch_items: float | None
+
+    page = report.markdown(run_of(Point("redis-7.0", 10_000, 1_234_567.8, None)))
+    assert "## Rivals\n\n| server | members | beats | batch items |" in page
+    assert "| Redis 7.0.15 | 10,000 | 1,234,568 | – |" in page
 
 
 def test_a_part_that_broke_is_told_and_the_rest_is_there():

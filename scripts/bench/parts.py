@@ -42,6 +42,10 @@ PARTS = {
         Part("beats", "requests", "beats", started=True),
         Part("reads", "requests", "reads", started=True),
         Part("uniques", "uniques", "unique", started=True),
+        Part("stops", "stops", "stops"),
+        Part("lateness", "lateness", "lateness"),
+        Part("idle", "lateness", "idle"),
+        Part("persistence", "persistence", "persistence"),
         Part("rivals", "rivals", "beside"),
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from measure import PROJECT, Found, per_second
 from parts import PARTS
@@ -36,7 +36,7 @@ WORDS_HEAD = ("way", "made of", "a departure is", "what it lacks")
 class Outcome(NamedTuple):
     """What one part gave on one server, or why it gave nothing."""
 
-    found: Sequence[Found | Beside]
+    found: Sequence[Any]  # Found, Beside, or named tuples of the part's own
     error: str
     seconds: float
     when: datetime
@@ -80,7 +80,7 @@ def besides(run: Run) -> dict[str, list[Beside]]:
 
 
 def found_row(server: str, part: str, found: Found, short: bool = False) -> tuple[str, ...]:
-    ratio = "" if found.ratio is None else f"{found.ratio:.3g}{found.unit}"
+    ratio = "" if found.ratio is None else f"{plain(float(found.ratio))}{found.unit}"
     target = "" if found.target is None else f"{'≤' if found.most else '≥'} {found.target:g}{found.unit}"
     verdict = "" if short else {True: "met", False: "NOT MET", None: ""}[found.met]
     return (server, part, found.what, found.figure, found.against, ratio, found.spread, target, verdict)
@@ -108,6 +108,28 @@ def beside_row(found: Beside) -> tuple[str, ...]:
         seconds(late.p99, late.waited) if late else "–",
         f"{late.told} of {late.of}" if late else "–",
     )
+
+
+def others(run: Run) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """What parts found in a form of their own, named tuples: the part, and its columns and rows over all servers."""
+    for part in PARTS:
+        found = [
+            (run.versions[kind], line)
+            for (kind, name), outcome in run.outcomes.items()
+            for line in outcome.found
+            if name == part and not isinstance(line, (Found, Beside))
+        ]
+        if found:
+            # A field for the server is told by its full name.
+            fields = [name for name in found[0][1]._fields if name != "kind"]
+            head = ["server", *(name.replace("_", " ") for name in fields)]
+            yield part, head, [[server, *(plain(getattr(line, name)) for name in fields)] for server, line in found]
+
+
+def plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def words_rows(run: Run) -> list[tuple[str, ...]]:
@@ -160,6 +182,7 @@ def text(run: Run) -> str:
         blocks.append(f"{server}, beside what is run instead\n" + aligned([BESIDE_HEAD, *rows]))
     if words := words_rows(run):
         blocks.append(aligned([(head[0], head[-1]) for head in (WORDS_HEAD, *words)]))
+    blocks += [f"{part}\n{aligned([head, *rows])}" for part, head, rows in others(run)]
     took = "\n".join(f"{run.versions[k]}, {part}: {o.seconds:.0f} s" for (k, part), o in run.outcomes.items())
     blocks.append(f"{tally(run)}\n{took}")
     if failed := errors(run):
@@ -180,12 +203,12 @@ def missed(run: Run) -> str:
     by_what: dict[tuple[str, str], list[str]] = {}
     for server, _, found in founds(run):
         if found.met is False and not run.short:
-            beside = found.against.split(":")[0]
+            beside = found.against.partition(":")[0] if ":" in found.against else ""
             ratio, target = found_row(server, "", found)[5:8:2]
             by_what.setdefault((found.what, beside), []).append(f"{ratio} on {server} ({target})")
     items = []
     for (what, beside), where in by_what.items():
-        remark = REMARKS.get((what, beside), "What limits it is not found out yet.")
+        remark = REMARKS.get((what, beside)) or REMARKS.get((what, "")) or "What limits it is not found out yet."
         items.append(f"- **{what}{' beside ' if beside else ''}{beside}**: {', '.join(where)}. {remark}")
     return "\n".join(items) or "Nothing."
 
@@ -231,6 +254,8 @@ def markdown(run: Run) -> str:
     ]
     for server, ways in besides(run).items():
         sections += [f"### {server}", markdown_table(BESIDE_HEAD, map(beside_row, ways))]
+    for part, head, rows in others(run):
+        sections += [f"## {part.capitalize()}", markdown_table(head, rows)]
     if failed := errors(run):
         sections += ["## Failed", "\n".join(f"- {line}" for line in failed)]
     sections += [
