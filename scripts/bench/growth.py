@@ -29,7 +29,7 @@ class Point(NamedTuple):
 
 
 def growth(kind: str, scale: Scale) -> list[Point]:
-    """All sizes up to those of the scale, each on a server of its own."""
+    """Beats, bytes and the longest turn at all sizes up to those of the scale, each on a server of its own."""
     one = [of_one_room(kind, scale, count) for count in SIZES if count <= scale.crowd]
     many = [of_many_rooms(kind, scale, count) for count in SIZES if count <= max(scale.many, SIZES[0])]
     return one + many

@@ -46,6 +46,8 @@ PARTS = {
         Part("lateness", "lateness", "lateness"),
         Part("idle", "lateness", "idle"),
         Part("persistence", "persistence", "persistence"),
+        Part("memory", "memory", "memory"),
+        Part("growth", "growth", "growth"),
         Part("rivals", "rivals", "beside"),
     )
 }

@@ -249,7 +249,7 @@ def listing(kind: str, scale: Scale, count: int) -> list[Found]:
 
 
 def stops(kind: str, scale: Scale) -> list[Found]:
-    """All of it."""
+    """The longest stops: a room that grows, many who fall silent at once, the day's change, listing."""
     return [
         *machine(kind, scale),
         *growth(kind, scale, 32),
