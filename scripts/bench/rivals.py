@@ -57,7 +57,7 @@ class Sizes(NamedTuple):
 
 def sizes(scale: Any) -> Sizes:
     if scale.share > 1:
-        return Sizes(scale.room // 4, scale.rounds, 10_000, 10_000, 200, 50, 1.0, 1.0)
+        return Sizes(scale.room // 4, scale.rounds, 10_000, 10_000, 200, 50, 0.5, 1.0)
     return Sizes(scale.room, scale.rounds, 100_000, 100_000, 2_000, 300, 2.0, 10.0)
 
 
