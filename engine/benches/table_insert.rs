@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion, Throughput};
 use presence_engine::table::{HashKeys, Table};
+use presence_engine::wheel::Wheel;
 
 /// Twelve bytes, all different, in an order that neither the hash nor the slots follow.
 fn id12(number: u64) -> [u8; 12] {
@@ -14,8 +15,8 @@ fn id12(number: u64) -> [u8; 12] {
 }
 
 fn filled(size: u64) -> Table {
-    let mut table = Table::new(HashKeys(1, 2));
-    (0..size).for_each(|number| assert!(table.insert(&id12(number)).is_some()));
+    let (mut table, mut wheel) = (Table::new(&HashKeys(1, 2)), Wheel::new(0));
+    (0..size).for_each(|number| assert!(table.insert(&id12(number), &mut wheel).is_some()));
     table
 }
 
@@ -28,11 +29,11 @@ fn come_and_go(criterion: &mut Criterion) {
             bencher.iter_batched(|| (), |()| filled(size), BatchSize::PerIteration);
         });
         group.throughput(Throughput::Elements(1));
-        let (mut table, mut oldest) = (filled(size), 0);
+        let (mut table, mut wheel, mut oldest) = (filled(size), Wheel::new(0), 0);
         group.bench_function(BenchmarkId::new("replace", size), |bencher| {
             bencher.iter(|| {
-                table.remove(table.find(&id12(black_box(oldest))).unwrap());
-                table.insert(&id12(oldest + size)).unwrap();
+                table.remove(table.find(&id12(black_box(oldest))).unwrap(), &mut wheel);
+                table.insert(&id12(oldest + size), &mut wheel).unwrap();
                 oldest += 1;
             });
         });

@@ -3,7 +3,7 @@
 //! No Redis types, no clock reads, no globals. Time comes in as an argument, effects go out as data. A command takes the
 //! way [`request`] (arguments to a typed request), [`room`] (one step), [`effects`] (what to perform,
 //! with the messages of [`announce`] in it).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod announce;
 pub mod badge;

@@ -32,8 +32,8 @@ const LEVEL_BITS: u32 = 8;
 /// An entry's place in its bucket's doubly linked list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    next: u32,
-    prev: u32,
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
 }
 
 impl Link {
@@ -157,6 +157,38 @@ impl Wheel {
             self.behead(self.place(start, level), next);
         }
         links.set_link(slot, Link::UNLINKED);
+    }
+
+    /// Entries have other slots now: `moves` tells old and new ones, ascending by the old, none of which is a new one too.
+    /// Their links went with them.
+    pub fn moved(&mut self, links: &mut impl Links, moves: &[(u32, u32)]) {
+        let now_at = |slot: u32| {
+            let found = moves.binary_search_by_key(&slot, |&(old, _)| old);
+            found.ok().and_then(|at| moves.get(at)).map_or(slot, |&(_, new)| new)
+        };
+        for &(old, new) in moves {
+            let link = links.link(new);
+            if !link.is_linked() {
+                continue;
+            }
+            let (first, next) = (link.prev & FIRST != 0, now_at(link.next));
+            let prev = if first { link.prev } else { now_at(link.prev) };
+            links.set_link(new, Link { next, prev });
+            if next != NIL {
+                let following = links.link(next);
+                links.set_link(next, Link { prev: new, ..following });
+            }
+            if first {
+                let (start, level) = self.locate(prev & !FIRST);
+                let place = self.place(start, level);
+                if let Some(bucket) = self.buckets.get_mut(place).filter(|bucket| bucket.head == old) {
+                    bucket.head = new;
+                }
+            } else {
+                let preceding = links.link(prev);
+                links.set_link(prev, Link { next: new, ..preceding });
+            }
+        }
     }
 
     /// Takes out and returns an entry of the earliest bucket, if that starts at or before the moment `until`.

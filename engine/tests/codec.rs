@@ -267,7 +267,7 @@ fn survives(d: &Driver, payload: &[u8]) -> bool {
     let listed = room.page(&env, presence_engine::room::PageRequest { cursor: 0, count: 10, all: true });
     for member in listed.members {
         room.member(&env, &member.id).expect("who is listed is known");
-        room.friend(&env, b"eve", &member.id);
+        room.friends(&env, b"eve", [&*member.id].into_iter(), |_| ());
         let _ = room.beat(&env, &member.id, b"late", &Attributes::default(), &mut fx);
         room.bye(&env, &member.id, Some(b"s1"), false, &mut fx);
     }

@@ -213,7 +213,9 @@ impl Pair {
             if now % 2 == 0 {
                 room.renew(id, session, now, day)
             } else {
-                room.renew_hashed(room.hash(id), id, session, now, day)
+                let mut found = Vec::new();
+                room.find_all([id], &mut found);
+                found[0].is_some_and(|found| room.renew_found(found, session, now, day))
             }
         };
         let real = if renewed { Ok(0) } else { self.real.try_beat(member, session, &attributes) };

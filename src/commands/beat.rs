@@ -133,16 +133,22 @@ fn mbeat(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
     let online = write(ctx, name, Missing::AutoCreate, Spread::Payload, |room, env, effects| {
         let mut online = 0;
         let mut items = batch.items();
-        let mut hashes = Vec::with_capacity(batch.len().min(GROUP));
+        let mut found = Vec::with_capacity(batch.len().min(GROUP));
         loop {
-            hashes.clear();
-            hashes.extend(items.clone().take(GROUP).map(|(member, _)| room.hash(member)));
-            if hashes.is_empty() {
+            found.clear();
+            room.find_all(items.clone().take(GROUP).map(|(member, _)| member), &mut found);
+            if found.is_empty() {
                 break;
             }
-            room.warm(&hashes);
-            for (&hash, (member, session)) in hashes.iter().zip(items.by_ref()) {
-                let reply = if room.renew_hashed(hash, member, session, env.now, env.today) {
+            let records = room.records();
+            for (&found, (member, session)) in found.iter().zip(items.by_ref()) {
+                let renewed = if room.records() == records {
+                    found.is_some_and(|found| room.renew_found(found, session, env.now, env.today))
+                } else {
+                    // Somebody of this batch has come: the others may lie elsewhere now.
+                    room.renew(member, session, env.now, env.today)
+                };
+                let reply = if renewed {
                     effects.stats.beats += 1;
                     0
                 } else {

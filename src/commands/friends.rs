@@ -2,7 +2,7 @@
 
 use presence_engine::error::Refusal;
 use presence_engine::request::{parse_friends, parse_member};
-use presence_engine::room::FriendState;
+use presence_engine::room::{Env, FriendState, Room};
 use presence_engine::settings::{MAX_FRIENDS_FROM, MAX_MEMBER_ID};
 
 use super::open::{key_at, read};
@@ -26,15 +26,25 @@ pub(crate) static FRIENDS: Command = Command {
 fn friends(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
     let (viewer, first) = parse_friends(&args)?;
     let name = key_at(args, 1, "presence.friends")?;
-    let states: Vec<_> = read(ctx, name, |room, env| {
-        let state = |friend| room.map_or(FriendState::Offline, |room| room.friend(env, viewer, friend));
-        Ok(args.from(first).map(state).collect())
-    })?;
+    let states = read(ctx, name, |room, env| Ok(states_of(room, env, viewer, args.from(first))))?;
     ctx.reply().array(states.len());
     for state in states {
         ctx.reply().bytes(state.as_str().as_bytes());
     }
     Ok(())
+}
+
+/// What the viewer may see of each; a room that is missing has nobody in it.
+fn states_of<'a>(
+    room: Option<&Room>,
+    env: &Env<'_>,
+    viewer: &'a [u8],
+    friends: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+) -> Vec<FriendState> {
+    let Some(room) = room else { return vec![FriendState::Offline; friends.len()] };
+    let mut states = Vec::with_capacity(friends.len());
+    room.friends(env, viewer, friends, |state| states.push(state));
+    states
 }
 
 pub(crate) static FRIENDSFROM: Command = Command {
@@ -68,11 +78,8 @@ fn friends_from(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
             friends.push(friend.to_vec());
         }
     });
-    let seen: Vec<_> = read(ctx, name, |room, env| {
-        let state = |friend: &[u8]| room.map_or(FriendState::Offline, |room| room.friend(env, viewer, friend));
-        let seen = friends.iter().map(|friend| (friend, state(friend)));
-        Ok(seen.filter(|&(_, state)| state != FriendState::Offline).collect())
-    })?;
+    let states = read(ctx, name, |room, env| Ok(states_of(room, env, viewer, friends.iter().map(Vec::as_slice))))?;
+    let seen: Vec<_> = friends.iter().zip(states).filter(|&(_, state)| state != FriendState::Offline).collect();
     ctx.reply().map(seen.len());
     for (friend, state) in seen {
         ctx.reply().bytes(friend);

@@ -14,7 +14,7 @@ mod view;
 mod wire;
 
 pub use self::announce::{Changes, ChangesRequest, Parting};
-pub use self::beat::Beat;
+pub use self::beat::{Beat, Found};
 pub use self::epoch::Epoch;
 pub use self::view::{FriendState, Info, MemberView, Page, PageRequest, SessionView};
 
@@ -25,10 +25,10 @@ use crate::effects::{Effects, Notice};
 use crate::hearing::{widen, FreshPoints, HeardMs};
 use crate::member::{Change, Member, Outcome, Phase, Rules, Session};
 use crate::settings::{NodeConfig, RoomSettings, Share};
-use crate::table::{HashKeys, Members};
+use crate::table::{HashKeys, Place, Table};
 use crate::uniques::Day;
 use crate::uniques::Uniques;
-use crate::wheel::{Wheel, NIL};
+use crate::wheel::Wheel;
 
 /// What a step needs to know of the world: read once per command.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ const UNTOLD: u32 = u32::MAX;
 
 /// A room. Most rooms are small and there are many of them, so every field is as short as it can be.
 pub struct Room {
-    table: Members,
+    table: Table,
     wheel: Wheel,
     present: u32,
     sessions: u32,
@@ -74,8 +74,8 @@ pub struct Room {
     uniques: Uniques,
     /// Everybody in the room counts as heard at this moment at least: see [`Rules::room_fresh`].
     fresh: HeardMs,
-    /// Where to go on with giving every member a new due moment, after a change of settings; [`NIL`] if all have it.
-    recheck: u32,
+    /// Where to go on with giving every member a new due moment, after a change of settings.
+    recheck: Place,
     /// No uniques were kept when last looked.
     uncounted: bool,
     generation: u16,
@@ -133,7 +133,7 @@ impl Room {
     /// An empty room. `keys` are the process's, `nonce` is random: it makes this life of the room unlike any other.
     pub fn new(keys: &'static HashKeys, nonce: u64, env: &Env<'_>) -> Self {
         Self {
-            table: Members::new(keys),
+            table: Table::new(keys),
             wheel: Wheel::new(env.now),
             present: 0,
             sessions: 0,
@@ -145,7 +145,7 @@ impl Room {
             own: None,
             uniques: Uniques::default(),
             fresh: 0,
-            recheck: NIL,
+            recheck: Place::END,
             uncounted: false,
             generation: env.generation,
             advice: Advice::default(),
@@ -155,6 +155,11 @@ impl Room {
     /// Members present.
     pub fn count(&self) -> u32 {
         self.present
+    }
+
+    /// Members held, those who are only remembered included.
+    pub fn records(&self) -> usize {
+        self.table.len()
     }
 
     /// Sessions of members present.
@@ -189,8 +194,8 @@ impl Room {
 
     /// About how many allocations freeing this room has to give back: the work is in proportion to it.
     pub fn allocations(&self) -> usize {
-        // A table keeps members in chunks of 256, each with a few allocations.
-        4 + self.table.len() / 64 + self.feed.as_ref().map_or(0, |feed| feed.allocations())
+        // A table keeps some 32 members in an allocation.
+        4 + self.table.len() / 24 + self.feed.as_ref().map_or(0, |feed| feed.allocations())
     }
 
     fn rules<'a>(&'a self, env: &Env<'a>) -> Rules<'a> {
@@ -217,10 +222,10 @@ impl Room {
     fn load(&self, slot: u32, now: HeardMs) -> Option<Member> {
         let record = self.table.record(slot)?;
         let mut member = Member {
-            phase: phase_in(record.flags),
-            share: share_in(record.flags),
+            phase: phase_in(record.flags()),
+            share: share_in(record.flags()),
             since: record.since(),
-            last: widen(now, record.last),
+            last: widen(now, record.last()),
             ..Member::default()
         };
         let pack = self.table.pack(slot);
@@ -245,8 +250,8 @@ impl Room {
             self.table.set_pack(slot, scratch);
         }
         if let Some(record) = self.table.record_mut(slot) {
-            record.flags = flags_of(member);
-            record.last = member.last as u32;
+            record.set_flags(flags_of(member));
+            record.set_last(member.last as u32);
             record.set_since(member.since);
         }
     }
@@ -294,7 +299,7 @@ impl Room {
             }
             _ => {
                 self.wheel.remove(&mut self.table, slot);
-                self.table.remove(slot);
+                self.table.remove(slot, &mut self.wheel);
             }
         }
     }

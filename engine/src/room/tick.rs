@@ -4,11 +4,11 @@ use super::{phase_in, Env, Room, Tally};
 use crate::effects::Effects;
 use crate::hearing::{widen, HeardMs};
 use crate::member::{Change, Phase, Session};
+use crate::table::Place;
 use crate::uniques::Day;
-use crate::wheel::NIL;
 
-/// Members that get a new due moment in a step before it turns to those who are due.
-const RECHECKS_FIRST: usize = 64;
+/// Runs of a few dozen members that get new due moments in a step before it turns to those who are due.
+const RECHECKS_FIRST: usize = 2;
 
 impl Room {
     /// A lower bound of the next moment at which [`Room::tick`] has anything to do.
@@ -52,7 +52,7 @@ impl Room {
         }
         let Some(mut member) = self.load(slot, env.now) else {
             // A pack that cannot be read would be a fault of ours; the member must not stay for ever.
-            return self.table.remove(slot);
+            return self.table.remove(slot, &mut self.wheel);
         };
         let before = Tally::of(&member);
         let outcome = member.look(until, &self.rules(env));
@@ -65,9 +65,9 @@ impl Room {
     /// When a member with nothing but one live unnamed session is due, without unpacking it.
     fn lone_live_due(&self, env: &Env<'_>, slot: u32) -> Option<HeardMs> {
         let record = self.table.record(slot)?;
-        let lone = self.table.pack(slot).is_empty() && phase_in(record.flags) == Phase::Online;
+        let lone = self.table.pack(slot).is_empty() && phase_in(record.flags()) == Phase::Online;
         lone.then(|| {
-            let session = Session { last: widen(env.now, record.last), ..Session::default() };
+            let session = Session { last: widen(env.now, record.last()), ..Session::default() };
             self.rules(env).lost_at(&session)
         })
     }
@@ -75,35 +75,35 @@ impl Room {
     /// After a change of settings every member gets a new due moment, a few at a time, and is counted anew on its next
     /// beat: it may have beaten today while no uniques were kept.
     pub(super) fn recheck(&mut self) {
-        self.recheck = if self.table.is_empty() { NIL } else { 0 };
+        self.recheck = if self.table.is_empty() { Place::END } else { Place::START };
     }
 
     #[inline]
     pub(super) fn is_rechecking(&self) -> bool {
-        self.recheck != NIL
+        self.recheck != Place::END
     }
 
-    /// Up to `most` members. Returns whether `more` allowed them all.
+    /// Up to `most` runs of members. Returns whether `more` allowed them all.
     fn go_on_rechecking(&mut self, env: &Env<'_>, most: usize, more: &mut dyn FnMut() -> bool) -> bool {
         for _ in 0..most {
             if !self.is_rechecking() {
                 break;
             }
-            let Some(slot) = self.table.next_occupied(self.recheck) else {
-                self.recheck = NIL;
-                break;
-            };
             if !more() {
                 return false;
             }
-            if let Some(record) = self.table.record_mut(slot) {
-                record.day = Day::MIN.number();
+            let run = self.table.run(self.recheck);
+            let slots: Vec<u32> = self.table.slots_of(run).collect();
+            for slot in slots {
+                if let Some(record) = self.table.record_mut(slot) {
+                    record.set_day(Day::MIN.number());
+                }
+                let due = self.load(slot, env.now).and_then(|member| member.next_due(&self.rules(env)));
+                if let Some(due) = due {
+                    self.wheel.insert(&mut self.table, slot, due);
+                }
             }
-            let due = self.load(slot, env.now).and_then(|member| member.next_due(&self.rules(env)));
-            if let Some(due) = due {
-                self.wheel.insert(&mut self.table, slot, due);
-            }
-            self.recheck = slot + 1;
+            self.recheck = run.next;
         }
         true
     }

@@ -5,6 +5,7 @@ use crate::error::Refusal;
 use crate::hearing::HeardMs;
 use crate::member::{Member, Phase, Session};
 use crate::settings::{RoomSettings, Share};
+use crate::table::{Place, Record};
 use crate::uniques::Day;
 use crate::uniques::Uniques;
 
@@ -134,28 +135,34 @@ const LOOKS_PER_MEMBER: usize = 10;
 const LOOKS_AT_LEAST: usize = 1_000;
 
 impl Room {
-    /// What `viewer` may see of `friend`.
-    pub fn friend(&self, env: &Env<'_>, viewer: &[u8], friend: &[u8]) -> FriendState {
-        if viewer == friend {
-            return self.state_of(env, friend, true);
-        }
-        if env.config.reciprocal && !self.shares(viewer) {
-            return FriendState::Offline;
-        }
-        self.state_of(env, friend, false)
+    /// What `viewer` may see of each of `friends`, in their order.
+    pub fn friends<'a>(
+        &self,
+        env: &Env<'_>,
+        viewer: &'a [u8],
+        friends: impl Iterator<Item = &'a [u8]> + Clone,
+        mut each: impl FnMut(FriendState),
+    ) {
+        let blind = env.config.reciprocal && !self.shares(viewer);
+        let mut ids = friends.clone();
+        self.table.find_all(friends, |slot| {
+            let own = ids.next() == Some(viewer);
+            each(match slot {
+                Some(slot) if own || !blind => self.state_of(env, slot, own),
+                _ => FriendState::Offline,
+            });
+        });
     }
 
     /// Whether a member is present and shares with somebody.
     fn shares(&self, id: &[u8]) -> bool {
-        let record = self.table.find(id).and_then(|slot| self.table.record(slot));
-        record.is_some_and(|record| phase_in(record.flags) != Phase::Away && share_in(record.flags) != Share::Nobody)
+        let flags = self.table.find(id).and_then(|slot| self.table.record(slot)).map(Record::flags);
+        flags.is_some_and(|flags| phase_in(flags) != Phase::Away && share_in(flags) != Share::Nobody)
     }
 
-    fn state_of(&self, env: &Env<'_>, id: &[u8], own: bool) -> FriendState {
-        let Some(slot) = self.table.find(id) else { return FriendState::Offline };
-        let Some(record) = self.table.record(slot) else { return FriendState::Offline };
-        let present = phase_in(record.flags) != Phase::Away;
-        if present && (own || share_in(record.flags) != Share::Nobody) {
+    fn state_of(&self, env: &Env<'_>, slot: u32, own: bool) -> FriendState {
+        let Some(flags) = self.table.record(slot).map(Record::flags) else { return FriendState::Offline };
+        if phase_in(flags) != Phase::Away && (own || share_in(flags) != Share::Nobody) {
             return FriendState::Online;
         }
         let left = if self.table.pack(slot).is_empty() { None } else { self.load(slot, env.now).and_then(|m| m.left) };
@@ -199,30 +206,48 @@ impl Room {
     /// A part of the list of those present. A member present throughout a whole run is in exactly one of its pages.
     pub fn page(&self, env: &Env<'_>, request: PageRequest) -> Page {
         let mut page = Page::default();
-        let Ok(mut from) = u32::try_from(request.cursor) else { return page };
         let mut looks = LOOKS_AT_LEAST.max(request.count.saturating_mul(LOOKS_PER_MEMBER));
-        while let Some(slot) = self.table.next_occupied(from) {
-            if page.members.len() >= request.count || looks == 0 {
-                page.cursor = u64::from(slot);
+        let mut start = Place::from_number(request.cursor);
+        while start != Place::END {
+            if looks == 0 {
+                page.cursor = start.number();
                 break;
             }
-            looks -= 1;
-            from = slot + 1;
-            let Some(record) = self.table.record(slot) else { continue };
-            let listed =
-                phase_in(record.flags) != Phase::Away && (request.all || share_in(record.flags) == Share::Everyone);
-            if let (true, Some(id), Some(member)) = (listed, self.table.id(slot), self.load(slot, env.now)) {
-                let (status, data) = member.shown();
-                page.members.push(Listed {
-                    id: id.to_vec(),
-                    status: status.to_vec(),
-                    data: data.to_vec(),
-                    state: state_word(&member),
-                    share: member.share,
-                });
+            let run = self.table.run(start);
+            let places = self.table.slots_of(run).filter_map(|slot| Some((self.table.place(slot)?, slot)));
+            let mut members: Vec<_> = places.filter(|&(place, _)| place >= start).collect();
+            members.sort_unstable();
+            looks = looks.saturating_sub(members.len());
+            let mut last = None;
+            for (place, slot) in members {
+                // Who is at the same place cannot be told apart by a cursor.
+                if page.members.len() >= request.count && last != Some(place) {
+                    page.cursor = place.number();
+                    return page;
+                }
+                page.members.extend(self.listed(env, slot, request.all));
+                last = Some(place);
             }
+            start = run.next;
         }
         page
+    }
+
+    /// A member as lists show it, if it is to be listed.
+    fn listed(&self, env: &Env<'_>, slot: u32, all: bool) -> Option<Listed> {
+        let flags = self.table.record(slot)?.flags();
+        if phase_in(flags) == Phase::Away || (!all && share_in(flags) != Share::Everyone) {
+            return None;
+        }
+        let member = self.load(slot, env.now)?;
+        let (status, data) = member.shown();
+        Some(Listed {
+            id: self.table.id(slot)?.to_vec(),
+            status: status.to_vec(),
+            data: data.to_vec(),
+            state: state_word(&member),
+            share: member.share,
+        })
     }
 
     /// Settings in force and figures.

@@ -24,9 +24,7 @@ impl Room {
         }
         sink(log.finish(epoch, self.seq));
         let mut members = 0;
-        let mut from = 0;
-        while let Some(slot) = self.table.next_occupied(from) {
-            from = slot + 1;
+        for slot in self.table.slots() {
             if let (Some(id), Some(member)) = (self.table.id(slot), self.load(slot, now)) {
                 log.put(id, &member, Change::None, 0);
                 members += 1;
@@ -85,7 +83,7 @@ impl Room {
         let nothing = Member::default();
         let after = member.unwrap_or(&nothing);
         self.count_change(Tally::of(&before), Tally::of(after));
-        match (found.or_else(|| member.and_then(|_| self.table.insert(id))), member) {
+        match (found.or_else(|| member.and_then(|_| self.table.insert(id, &mut self.wheel))), member) {
             (Some(slot), Some(member)) => {
                 let due = member.next_due(&self.rules(env));
                 self.keep(slot, member, due, fx);
@@ -141,9 +139,7 @@ impl Room {
             self.uniques.encode(&mut bytes);
             each(&[b"uniques", &bytes]);
         }
-        let mut from = 0;
-        while let Some(slot) = self.table.next_occupied(from) {
-            from = slot + 1;
+        for slot in self.table.slots() {
             if let (Some(id), Some(member)) = (self.table.id(slot), self.load(slot, now)) {
                 bytes.clear();
                 bytes.push(member.share as u8);

@@ -1,71 +1,106 @@
-//! The members of a room by id, and the hot path: every beat is one [`Table::find`].
+//! The members of a room by id, and the hot path: every beat is one lookup.
 //!
-//! * A member has a slot, a number that stays the same as long as the member is here. Slot = chunk * 256 + position.
-//! * A chunk holds the records of 256 members, 28 bytes each, and their ids and packs in one arena. Growth adds
-//!   chunks; no step moves more than one chunk, one segment of the index, or an array of four to 32 bytes per some
-//!   hundred members. So the table never pauses, and its memory follows the number of members up and down.
-//! * The index leads from the hash of an id to the slot. Tables of up to eight members do without.
+//! A large room does not fit into the processor's caches, nor its pages into the table of those that the processor can
+//! address at once. So what counts is how many places in memory a lookup reads, and how many of them it can name only
+//! when it has read the one before.
+//!
+//! * Members lie in blocks by the hash of their id, some 32 in each: a lookup reads the block's address, its tags, and the
+//!   member. The last two lie within a page, and all that a beat reads or writes of a member lies together.
+//! * The room grows and shrinks by one block at a time ([`blocks`]). No step moves more than a few dozen members or an
+//!   array of 64 KB, so that the table never pauses, and its memory follows the number of members up and down.
+//! * A member's slot is its block and its position there. It stays the same until the block is split or merged, that is
+//!   until another member is added or removed; then the wheel is told.
+//! * A batch takes each step of its lookups for all of them before the next step ([`Table::find_all`]), so that they wait
+//!   for memory together.
 //! * Ids are chosen by clients, so they are hashed with SipHash-1-3 under keys that they do not know.
-//!
-//! A lookup takes one hash, one read of the directory, one of a segment, and one comparison with the id in the arena.
 
-mod bits;
-mod chunk;
-mod few;
-mod index;
-mod members;
+mod block;
+mod blocks;
+mod prefetch;
+mod record;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hint::black_box;
 
 use siphasher::sip::SipHasher13;
 
 use crate::settings::MAX_MEMBER_ID;
-use crate::wheel::{Link, Links};
-use bits::Bits;
-pub use chunk::Record;
-use chunk::{Chunk, CHUNK};
-use index::Index;
-pub use members::Members;
+use crate::wheel::{Link, Links, Wheel};
+use block::{Block, POSITIONS};
+use blocks::{Blocks, MOST_BLOCKS};
+use prefetch::prefetch;
+pub use record::Record;
 
-/// Most members without an index.
-const UNINDEXED: usize = 8;
-/// Most chunks: the wheel takes slots below 2^31.
-const MOST_CHUNKS: usize = 1 << 23;
-
+/// Members for each block, on average, from which on there is another block.
+const FILL: usize = 32;
+/// Average below which there is one less; well below, so that a room at a bound does not split and merge all the time.
+const SPARSE: usize = 20;
 /// Lookups whose waits for memory overlap.
 const GROUP: usize = 64;
-/// Most members of tables that lie in the processor's caches anyway.
-const CACHED: usize = 8 * 1024;
+/// Bits of a hash that a [`Place`] keeps: what any client can hold in a number of its own.
+const PLACE_BITS: u32 = 53;
 
 /// The keys of SipHash-1-3: random, one pair per process, unknown to clients.
 #[derive(Clone, Copy)]
 pub struct HashKeys(pub u64, pub u64);
 
-/// What only tables of more than [`UNINDEXED`] members need.
-struct Large {
-    index: Index,
-    /// Chunks with both members and room.
-    partial: Bits,
-    /// Chunks that were given up, as all their members had gone.
-    vacant: Bits,
+/// A place in the order in which members are listed. It does not depend on who else is here: whoever stays, stays at the
+/// same place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u64);
+
+impl Place {
+    /// The first one.
+    pub const START: Self = Self(0);
+    /// Behind all of them.
+    pub const END: Self = Self(1 << PLACE_BITS);
+
+    /// Below 2^53, in the same order.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The place with this [`number`](Self::number), or the end.
+    pub fn from_number(number: u64) -> Self {
+        Self(number).min(Self::END)
+    }
+
+    /// Blocks go by the low bits of hashes, so the order goes by those first.
+    fn of(hash: u64) -> Self {
+        Self(hash.reverse_bits() >> (u64::BITS - PLACE_BITS))
+    }
+
+    fn hash(self) -> u64 {
+        (self.0 << (u64::BITS - PLACE_BITS)).reverse_bits()
+    }
 }
+
+/// Members who lie together in the order, and where those begin who follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    block: usize,
+    /// Where to go on.
+    pub next: Place,
+}
+
+/// Packs that are too long for blocks, by slot.
+#[derive(Default)]
+struct LongPacks(BTreeMap<u32, Box<[u8]>>);
 
 /// Members by id. See the module's documentation.
 pub struct Table {
-    keys: HashKeys,
-    /// `None` where all members have gone; never at the end.
-    chunks: Vec<Option<Box<Chunk>>>,
-    large: Option<Box<Large>>,
+    keys: &'static HashKeys,
+    blocks: Blocks,
+    long: Option<Box<LongPacks>>,
     len: u32,
-    /// Bytes of all chunks.
-    chunk_bytes: usize,
+    /// Bytes of all blocks and long packs.
+    bytes: usize,
 }
 
 impl Table {
     /// An empty table, which takes no memory on the heap.
-    pub const fn new(keys: HashKeys) -> Self {
-        Self { keys, chunks: Vec::new(), large: None, len: 0, chunk_bytes: 0 }
+    pub fn new(keys: &'static HashKeys) -> Self {
+        Self { keys, blocks: Blocks::default(), long: None, len: 0, bytes: 0 }
     }
 
     /// Number of members.
@@ -78,209 +113,256 @@ impl Table {
         self.len == 0
     }
 
-    /// The hash of an id, for [`find_hashed`](Self::find_hashed).
-    pub fn hash(&self, id: &[u8]) -> u64 {
-        hash(self.keys, id)
-    }
-
     /// The slot of a member.
+    #[inline]
     pub fn find(&self, id: &[u8]) -> Option<u32> {
-        // Small tables are searched without a hash.
-        self.find_hashed(if self.large.is_some() { self.hash(id) } else { 0 }, id)
+        self.find_hashed(self.hash(id), id)
     }
 
-    /// The slot of a member whose id has this hash: for batches, which hash all ids first.
-    pub fn find_hashed(&self, hash: u64, id: &[u8]) -> Option<u32> {
-        if let Some(large) = &self.large {
-            return large
-                .index
-                .find(hash, |slot| chunk_of(&self.chunks, slot).is_some_and(|chunk| chunk.is(slot as u8, id)));
-        }
-        let chunk = self.chunks.first()?.as_ref()?;
-        let mut next = chunk.next_occupied(0);
-        while let Some(position) = next {
-            if chunk.is(position, id) {
-                return Some(position.into());
+    #[inline]
+    fn find_hashed(&self, hash: u64, id: &[u8]) -> Option<u32> {
+        let number = self.number(hash);
+        let block = self.blocks.get(number)?;
+        block.prefetch();
+        let position = block.find(tag(hash), id)?;
+        Some(slot(number, position))
+    }
+
+    /// The slots of many members, in their order. Several times as quick as one by one in a large room, for the waits for
+    /// memory overlap.
+    pub fn find_all<'a>(&self, ids: impl IntoIterator<Item = &'a [u8]>, mut each: impl FnMut(Option<u32>)) {
+        let mut ids = ids.into_iter().fuse();
+        loop {
+            let mut group = [(0, &[][..]); GROUP];
+            let count = group.iter_mut().zip(ids.by_ref()).map(|(place, id)| *place = (self.hash(id), id)).count();
+            let group = group.get(..count).unwrap_or_default();
+            self.prefetch(group);
+            group.iter().for_each(|&(hash, id)| each(self.find_hashed(hash, id)));
+            if count < GROUP {
+                return;
             }
-            next = chunk.next_occupied(position.checked_add(1)?);
-        }
-        None
-    }
-
-    /// Fetches what lookups of these hashes will read into the processor's caches. This changes nothing but their time.
-    ///
-    /// In a large table a lookup waits for memory six times, each time for an address that the last wait brought. Here
-    /// every step is taken for a group of lookups before the next step, so that the group waits together: several times
-    /// quicker for a batch. Batches of a few hundred at a time keep what was fetched in the cache until it is used.
-    pub fn warm(&self, hashes: &[u64]) {
-        let Some(large) = self.large.as_ref().filter(|_| self.len() >= CACHED) else { return };
-        for group in hashes.chunks(GROUP) {
-            black_box(large.index.touch(group));
-            let mut slots = [0; GROUP];
-            let found = group.iter().filter_map(|&hash| large.index.find(hash, |_| true));
-            let count = slots.iter_mut().zip(found).map(|(place, slot)| *place = slot).count();
-            touch(&self.chunks, slots.get(..count).unwrap_or_default());
         }
     }
 
-    /// Adds a member, who must not be in the table, and returns its slot.
+    /// Asks for what lookups of these hashes will read, one step at a time for all of them.
+    fn prefetch(&self, group: &[(u64, &[u8])]) {
+        let blocks = || group.iter().filter_map(|&(hash, _)| Some((hash, self.blocks.get(self.number(hash))?)));
+        blocks().for_each(|(_, block)| prefetch(std::slice::from_ref(block), 0));
+        blocks().for_each(|(_, block)| block.prefetch());
+        blocks().for_each(|(hash, block)| block.prefetch_tagged(tag(hash)));
+    }
+
+    /// Adds a member, who must not be in the table, and returns its slot. Others may get new ones: `wheel`, in which the
+    /// table's members are, is told.
     ///
-    /// `None`, without any change, if the id does not have 1 to 256 bytes, or at 2^31 members.
-    pub fn insert(&mut self, id: &[u8]) -> Option<u32> {
+    /// `None`, without any change, if the id does not have 1 to 256 bytes, or in a room of some 2^28 members.
+    pub fn insert(&mut self, id: &[u8], wheel: &mut Wheel) -> Option<u32> {
         debug_assert!(self.find(id).is_none(), "the member is in the table already");
-        if id.is_empty() || id.len() > MAX_MEMBER_ID {
-            return None;
+        let record = Record::new(id).filter(|_| id.len() <= MAX_MEMBER_ID)?;
+        if self.len() >= self.blocks.count() * FILL && self.blocks.count() < MOST_BLOCKS {
+            self.split(wheel);
         }
-        if self.len() == UNINDEXED && self.large.is_none() {
-            self.enlarge();
-        }
-        let number = match &mut self.large {
-            Some(large) => large.partial.first().or_else(|| large.vacant.first()).unwrap_or(self.chunks.len()),
-            None => 0,
-        };
-        if number >= MOST_CHUNKS {
-            return None;
-        }
-        if number == self.chunks.len() {
-            if number == 0 {
-                self.chunks.reserve_exact(1);
-            }
-            self.chunks.push(None);
-        }
-        let chunk = self.chunks.get_mut(number)?;
-        let before = chunk.as_ref().map_or(0, |chunk| chunk.memory());
-        let chunk = chunk.get_or_insert_default();
-        let position = chunk.insert(id)?;
-        let full = chunk.count() == CHUNK;
-        self.chunk_bytes = self.chunk_bytes + chunk.memory() - before;
+        let hash = self.hash(id);
+        let number = self.number(hash);
+        let block = self.blocks.get_mut(number)?;
+        let before = block.memory();
+        let position = block.insert(tag(hash), &record, id, &[])?;
+        self.bytes = self.bytes + block.memory() - before;
         self.len += 1;
-
-        let slot = (number * CHUNK) as u32 | u32::from(position);
-        if let Some(large) = &mut self.large {
-            large.vacant.set(number, false);
-            large.partial.set(number, !full);
-            let (keys, chunks) = (self.keys, &self.chunks);
-            large.index.insert(hash(keys, id), slot, |slots| hashes_of(keys, chunks, slots));
-        }
-        Some(slot)
+        Some(slot(number, position))
     }
 
-    /// Removes the member in `slot`, who must no longer be in a wheel; does nothing if the slot is vacant.
-    pub fn remove(&mut self, slot: u32) {
-        let number = slot as usize / CHUNK;
-        let Some(place) = self.chunks.get_mut(number) else { return };
-        let Some(chunk) = place else { return };
-        let Some(id) = chunk.id(slot as u8) else { return };
-        if let Some(large) = &mut self.large {
-            large.index.remove(hash(self.keys, id), slot);
-        }
-        let before = chunk.memory();
-        chunk.remove(slot as u8);
-        let vacant = chunk.count() == 0;
-        let after = if vacant { 0 } else { chunk.memory() };
-        if vacant {
-            *place = None;
-        }
-        self.chunk_bytes = self.chunk_bytes + after - before;
-        self.len -= 1;
-        if self.is_empty() {
-            (self.chunks, self.large) = (Vec::new(), None);
+    /// Removes the member in `slot`, who must no longer be in the wheel; does nothing if the slot is vacant. Others may get
+    /// new slots: `wheel` is told.
+    pub fn remove(&mut self, slot: u32, wheel: &mut Wheel) {
+        if self.record(slot).is_none() {
             return;
         }
-        if let Some(large) = &mut self.large {
-            large.partial.set(number, !vacant);
-            large.vacant.set(number, vacant);
-            while let Some(None) = self.chunks.last() {
-                self.chunks.pop();
-                large.vacant.set(self.chunks.len(), false);
-            }
-        }
-        if self.chunks.len() < self.chunks.capacity() / 4 {
-            self.chunks.shrink_to(self.chunks.len() * 2);
-        }
-        // Well below the bound, so that a room at the bound does not build its index over and over.
-        if self.len() <= UNINDEXED / 2 && self.chunks.len() == 1 {
-            self.large = None;
+        self.drop_long(slot);
+        let (number, position) = parts(slot);
+        self.change(number, |block| block.remove(position));
+        self.len -= 1;
+        if self.blocks.count() > 1 && self.len() < (self.blocks.count() - 1) * SPARSE {
+            self.merge(wheel);
         }
     }
 
     /// The record of the member in `slot`.
+    #[inline]
     pub fn record(&self, slot: u32) -> Option<&Record> {
-        chunk_of(&self.chunks, slot)?.record(slot as u8)
+        let (number, position) = parts(slot);
+        self.blocks.get(number)?.record(position)
     }
 
     /// The record of the member in `slot`, to be changed.
+    #[inline]
     pub fn record_mut(&mut self, slot: u32) -> Option<&mut Record> {
-        self.chunks.get_mut(slot as usize / CHUNK)?.as_mut()?.record_mut(slot as u8)
+        let (number, position) = parts(slot);
+        self.blocks.get_mut(number)?.record_mut(position)
+    }
+
+    /// Record and pack of the member in `slot`, to be changed in place.
+    #[inline]
+    pub fn member_mut(&mut self, slot: u32) -> Option<(&mut Record, &mut [u8])> {
+        let (number, position) = parts(slot);
+        let (record, pack) = self.blocks.get_mut(number)?.member_mut(position)?;
+        if record.is_long() {
+            let pack = self.long.as_mut()?.0.get_mut(&slot)?;
+            return Some((record, pack));
+        }
+        Some((record, pack))
     }
 
     /// The id of the member in `slot`.
     pub fn id(&self, slot: u32) -> Option<&[u8]> {
-        chunk_of(&self.chunks, slot)?.id(slot as u8)
+        let (number, position) = parts(slot);
+        self.blocks.get(number)?.id(position)
     }
 
     /// The pack of the member in `slot`: bytes that only the caller understands. Empty for new members and vacant slots.
     pub fn pack(&self, slot: u32) -> &[u8] {
-        chunk_of(&self.chunks, slot).map_or(&[], |chunk| chunk.pack(slot as u8))
-    }
-
-    /// The pack of the member in `slot`, to be changed in place.
-    pub fn pack_mut(&mut self, slot: u32) -> &mut [u8] {
-        match self.chunks.get_mut(slot as usize / CHUNK) {
-            Some(Some(chunk)) => chunk.pack_mut(slot as u8),
-            _ => &mut [],
+        let (number, position) = parts(slot);
+        match self.blocks.get(number).and_then(|block| block.member(position)) {
+            Some((record, _)) if record.is_long() => {
+                self.long.as_ref().and_then(|long| long.0.get(&slot)).map_or(&[], |pack| pack)
+            }
+            Some((_, pack)) => pack,
+            None => &[],
         }
     }
 
     /// Replaces the pack of the member in `slot`; does nothing if the slot is vacant.
     pub fn set_pack(&mut self, slot: u32, pack: &[u8]) {
-        if let Some(Some(chunk)) = self.chunks.get_mut(slot as usize / CHUNK) {
-            let before = chunk.memory();
-            chunk.set_pack(slot as u8, pack);
-            self.chunk_bytes = self.chunk_bytes + chunk.memory() - before;
+        if self.record(slot).is_none() {
+            return;
+        }
+        self.drop_long(slot);
+        let (number, position) = parts(slot);
+        let old = self.pack(slot).len();
+        if self.blocks.get(number).is_some_and(|block| block.takes(pack.len(), old)) {
+            self.change(number, |block| block.set_pack(position, Some(pack)));
+        } else {
+            self.bytes += pack.len();
+            self.long.get_or_insert_default().0.insert(slot, pack.into());
+            self.change(number, |block| block.set_pack(position, None));
         }
     }
 
-    /// The first slot from `from` on that has a member. Members who stay are met once each on the way up; the cost is
-    /// that of 64 chunks, or 16,384 vacant slots, a step.
-    pub fn next_occupied(&self, from: u32) -> Option<u32> {
-        let mut number = from as usize / CHUNK;
-        let mut position = from as u8;
-        loop {
-            match self.chunks.get(number)? {
-                Some(chunk) => {
-                    if let Some(position) = chunk.next_occupied(position) {
-                        return Some((number * CHUNK) as u32 | u32::from(position));
-                    }
-                    number += 1;
-                }
-                // There are vacant chunks only in large tables.
-                None => number = self.large.as_ref()?.vacant.first_unset(number),
-            }
-            position = 0;
-        }
+    /// The slots of all members, in an order that holds while nobody is added or removed.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.blocks.count()).flat_map(|block| self.slots_of(Run { block, next: Place::END }))
     }
 
-    /// Bytes on the heap by what was asked for, without what an allocator rounds up. Costs nothing.
+    /// Those at `from`, and maybe some before and some after. Members who stay are met by a walk from run to run, whoever
+    /// comes and goes meanwhile.
+    pub fn run(&self, from: Place) -> Run {
+        let count = self.blocks.count();
+        let block = Blocks::number(from.hash(), count);
+        let bits = Blocks::bits(block, count);
+        // All places of a run have the same first `bits` bits.
+        let rest = PLACE_BITS.saturating_sub(bits);
+        Run { block, next: Place(((from.0 >> rest) + 1) << rest) }
+    }
+
+    /// The slots of a run's members, while nobody is added or removed.
+    pub fn slots_of(&self, run: Run) -> impl Iterator<Item = u32> + '_ {
+        let block = self.blocks.get(run.block);
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let position = block?.next_occupied(from)?;
+            from = usize::from(position) + 1;
+            Some(slot(run.block, position))
+        })
+    }
+
+    /// Where the member in `slot` is in the order.
+    pub fn place(&self, slot: u32) -> Option<Place> {
+        Some(Place::of(self.hash(self.id(slot)?)))
+    }
+
+    /// Bytes on the heap by what was asked for, without what an allocator rounds up.
     pub fn memory(&self) -> usize {
-        let large = self.large.as_ref().map_or(0, |large| {
-            size_of::<Large>() + large.index.memory() + large.partial.memory() + large.vacant.memory()
-        });
-        self.chunks.capacity() * size_of::<Option<Box<Chunk>>>() + self.chunk_bytes + large
+        // A tree of B = 6 is two thirds full or more; 11 keys and values and a little more in each node.
+        let each = 2 * size_of::<(u32, Box<[u8]>)>();
+        let long = self.long.as_ref().map_or(0, |long| size_of::<LongPacks>() + long.0.len() * each);
+        self.bytes + self.blocks.memory() + long
     }
 
-    /// Builds the index of what is so far a small table: one chunk at most, with room.
-    fn enlarge(&mut self) {
-        let mut index = Index::new();
-        let mut next = self.next_occupied(0);
-        while let Some(slot) = next {
-            let hash = hash(self.keys, id_of(&self.chunks, slot));
-            index.insert(hash, slot, |slots| hashes_of(self.keys, &self.chunks, slots));
-            next = self.next_occupied(slot + 1);
+    fn hash(&self, id: &[u8]) -> u64 {
+        SipHasher13::new_with_keys(self.keys.0, self.keys.1).hash(id)
+    }
+
+    /// The number of the block of a hash.
+    #[inline]
+    fn number(&self, hash: u64) -> usize {
+        Blocks::number(hash, self.blocks.count())
+    }
+
+    /// Changes a block and keeps account of its memory.
+    fn change(&mut self, number: usize, change: impl FnOnce(&mut Block)) {
+        if let Some(block) = self.blocks.get_mut(number) {
+            let before = block.memory();
+            change(block);
+            self.bytes = self.bytes + block.memory() - before;
         }
-        let mut partial = Bits::default();
-        partial.set(0, !self.chunks.is_empty());
-        self.large = Some(Box::new(Large { index, partial, vacant: Bits::default() }));
+    }
+
+    fn drop_long(&mut self, slot: u32) {
+        if let Some(long) = &mut self.long {
+            self.bytes -= long.0.remove(&slot).map_or(0, |pack| pack.len());
+            if long.0.is_empty() {
+                self.long = None;
+            }
+        }
+    }
+
+    /// Splits the block whose turn it is.
+    fn split(&mut self, wheel: &mut Wheel) {
+        let new = self.blocks.count();
+        let (old, bit) = Blocks::origin(new);
+        self.blocks.push(Block::default());
+        let goes = |table: &Self, slot| table.id(slot).is_some_and(|id| table.hash(id) & bit != 0);
+        self.move_members(old, new, goes, wheel);
+    }
+
+    /// Gives the members of the last block back to the one from which it was split off.
+    fn merge(&mut self, wheel: &mut Wheel) {
+        let last = self.blocks.count() - 1;
+        let (origin, _) = Blocks::origin(last);
+        self.move_members(last, origin, |_, _| true, wheel);
+        if self.blocks.get(last).is_some_and(|block| block.count() == 0) {
+            self.blocks.pop();
+        }
+    }
+
+    /// Moves those members of block `from` who go to block `to`, and tells the wheel.
+    fn move_members(&mut self, from: usize, to: usize, goes: impl Fn(&Self, u32) -> bool, wheel: &mut Wheel) {
+        let going = self.slots_of(Run { block: from, next: Place::END }).filter(|&slot| goes(self, slot));
+        let going: Vec<u32> = going.collect();
+        let Some(mut source) = self.blocks.get_mut(from).map(std::mem::take) else { return };
+        let mut moves = Vec::with_capacity(going.len());
+        self.change(to, |target| {
+            for &old in &going {
+                let (_, position) = parts(old);
+                if let Some(new) = source.tag(position).and_then(|tag| target.adopt(tag, &source, position)) {
+                    moves.push((old, slot(to, new)));
+                }
+            }
+        });
+        let before = source.memory();
+        source.remove_all(moves.iter().map(|&(old, _)| parts(old).1));
+        self.bytes = self.bytes + source.memory() - before;
+        if let Some(place) = self.blocks.get_mut(from) {
+            *place = source;
+        }
+        if let Some(LongPacks(long)) = self.long.as_deref_mut() {
+            for (old, new) in &moves {
+                if let Some(pack) = long.remove(old) {
+                    long.insert(*new, pack);
+                }
+            }
+        }
+        wheel.moved(self, &moves);
     }
 }
 
@@ -293,47 +375,25 @@ impl fmt::Debug for Table {
 
 impl Links for Table {
     fn link(&self, slot: u32) -> Link {
-        self.record(slot).map_or(Link::UNLINKED, |record| record.link)
+        self.record(slot).map_or(Link::UNLINKED, Record::link)
     }
 
     fn set_link(&mut self, slot: u32, link: Link) {
         if let Some(record) = self.record_mut(slot) {
-            record.link = link;
+            record.set_link(link);
         }
     }
 }
 
-fn hash(keys: HashKeys, id: &[u8]) -> u64 {
-    SipHasher13::new_with_keys(keys.0, keys.1).hash(id)
+/// The byte of a hash that tells members of a block apart: none of the bits that lead to the block.
+const fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8
 }
 
-/// The hashes of the ids in these slots.
-fn hashes_of(keys: HashKeys, chunks: &[Option<Box<Chunk>>], slots: &[u32]) -> Vec<u64> {
-    for group in slots.chunks(GROUP) {
-        touch(chunks, group);
-    }
-    slots.iter().map(|&slot| hash(keys, id_of(chunks, slot))).collect()
+const fn slot(number: usize, position: u8) -> u32 {
+    (number * POSITIONS) as u32 | position as u32
 }
 
-/// Reads what a lookup that leads to these slots will read, one step at a time for all of them: see [`Table::warm`].
-fn touch(chunks: &[Option<Box<Chunk>>], slots: &[u32]) {
-    let members = || slots.iter().filter_map(|&slot| Some((chunk_of(chunks, slot)?, slot as u8)));
-    // `black_box` keeps the compiler from leaving out loads whose results nobody needs.
-    black_box(members().fold(0, |sum, (chunk, _)| sum ^ chunk.touch()));
-    black_box(
-        members().filter_map(|(chunk, position)| chunk.record(position)).fold(0, |sum, record| sum ^ record.last),
-    );
-    black_box(
-        members()
-            .filter_map(|(chunk, position)| chunk.id(position))
-            .fold(0, |sum, id| sum ^ id.first().unwrap_or(&0) ^ id.last().unwrap_or(&0)),
-    );
-}
-
-fn chunk_of(chunks: &[Option<Box<Chunk>>], slot: u32) -> Option<&Chunk> {
-    chunks.get(slot as usize / CHUNK)?.as_deref()
-}
-
-fn id_of(chunks: &[Option<Box<Chunk>>], slot: u32) -> &[u8] {
-    chunk_of(chunks, slot).and_then(|chunk| chunk.id(slot as u8)).unwrap_or_default()
+const fn parts(slot: u32) -> (usize, u8) {
+    (slot as usize / POSITIONS, slot as u8)
 }

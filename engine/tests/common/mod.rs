@@ -354,7 +354,9 @@ impl Driver {
     }
 
     pub fn friend(&self, viewer: &str, friend: &str) -> FriendState {
-        self.room.friend(&self.env(), viewer.as_bytes(), friend.as_bytes())
+        let mut seen = None;
+        self.room.friends(&self.env(), viewer.as_bytes(), [friend.as_bytes()].into_iter(), |state| seen = Some(state));
+        seen.expect("one state for each friend")
     }
 
     pub fn shown(&self, member: &str) -> Option<(String, String)> {
