@@ -187,7 +187,7 @@ PRESENCE.GET string asha
 # MEMBERS
 PRESENCE.MEMBERS r
 PRESENCE.MEMBERS r ALL
-PRESENCE.MEMBERS r ALL COUNT 1
+PRESENCE.MEMBERS r ALL COUNT 5
 PRESENCE.MEMBERS missing
 PRESENCE.MEMBERS r CURSOR abc
 PRESENCE.MEMBERS r CURSOR -1
@@ -288,7 +288,10 @@ def record(client, resp: int) -> list[tuple[str, list[str]]]:
             client(*map(word, line[2:].split()))
             steps.append((line, None))
         else:
-            steps.append((line, lines_of(client.raw(*map(word, line.split())))))
+            reply = lines_of(client.raw(*map(word, line.split())))
+            if line.startswith("PRESENCE.MEMBERS"):
+                reply[2:] = sorted(reply[2:])  # an entry each, in no order
+            steps.append((line, reply))
     return steps
 
 

@@ -341,6 +341,7 @@ fn a_walk_meets_who_stays_exactly_once() {
                 }
             }
             assert!(run.next > start);
+            assert_eq!(Place::from_short(run.next.short()), run.next);
             start = run.next;
             for _ in 0..numbers.below(going + 1).min(others.len()) {
                 remove(&mut table, &id12(others.swap_remove(numbers.below(others.len()))));

@@ -5,7 +5,7 @@ use presence_engine::error::Refusal;
 use presence_engine::request::{parse_count, CountOf, UniqueRequest};
 use presence_engine::room::Room;
 
-use super::open::{key_at, read, read_all};
+use super::open::{key_at, look, read_all};
 use super::spec::{entry, Access, Arg, Args, Command, Keys};
 use crate::sys::Ctx;
 
@@ -28,9 +28,8 @@ pub(crate) static COUNT: Command = Command {
 fn count(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
     let of = parse_count(&args)?;
     let name = key_at(args, 1, "presence.count")?;
-    let number = read(ctx, name, |room, _| {
-        Ok(room.map_or(0, |room| if of == CountOf::Sessions { room.sessions() } else { room.count() }))
-    })?;
+    let number =
+        look(ctx, name, |room| room.map_or(0, if of == CountOf::Sessions { Room::sessions } else { Room::count }))?;
     match of {
         CountOf::Badge => ctx.reply().bytes(badge(number.into()).as_bytes()),
         CountOf::Members | CountOf::Sessions => ctx.reply().int(number.into()),

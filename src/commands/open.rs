@@ -124,7 +124,22 @@ pub(crate) fn write<R>(
     result.map(Some)
 }
 
-/// Reads a room; `None` stands for a missing key, which every read takes for an empty room.
+/// Reads what a room knows whatever the time and the configuration; `None` stands for a missing key, which every read
+/// takes for an empty room.
+///
+/// # Errors
+/// WRONGTYPE.
+pub(crate) fn look<R>(ctx: Ctx<'_>, name: Str<'_>, look: impl FnOnce(Option<&Room>) -> R) -> Result<R, Refusal> {
+    let key = Key::open(ctx, name, Mode::Read);
+    match key.held(&ROOM) {
+        Held::Other => Err(Refusal::WrongType),
+        Held::Nothing => Ok(look(None)),
+        // SAFETY: the key stays open and nothing but `look` runs until the reference is gone.
+        Held::Ours(value) => Ok(look(Some(&unsafe { value_in(value) }.room))),
+    }
+}
+
+/// Reads a room at this moment.
 ///
 /// # Errors
 /// Those of `read`; WRONGTYPE.
@@ -134,14 +149,7 @@ pub(crate) fn read<R>(
     read: impl FnOnce(Option<&Room>, &Env<'_>) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
     let flags = ctx.flags();
-    let key = Key::open(ctx, name, Mode::Read);
-    let room = match key.held(&ROOM) {
-        Held::Other => return Err(Refusal::WrongType),
-        Held::Nothing => None,
-        // SAFETY: the key stays open and nothing but `read` runs until the reference is gone.
-        Held::Ours(value) => Some(&unsafe { value_in(value) }.room),
-    };
-    node::with(|node| read(room, &node.env(flags)))
+    look(ctx, name, |room| node::with(|node| read(room, &node.env(flags))))?
 }
 
 /// Reads several rooms at one moment.

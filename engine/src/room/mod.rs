@@ -74,8 +74,8 @@ pub struct Room {
     uniques: Uniques,
     /// Everybody in the room counts as heard at this moment at least: see [`Rules::room_fresh`].
     fresh: HeardMs,
-    /// Where to go on with giving every member a new due moment, after a change of settings.
-    recheck: Place,
+    /// Where to go on with giving every member a new due moment, after a change of settings: [`Place::short`].
+    recheck: u32,
     /// No uniques were kept when last looked.
     uncounted: bool,
     generation: u16,
@@ -145,7 +145,7 @@ impl Room {
             own: None,
             uniques: Uniques::default(),
             fresh: 0,
-            recheck: Place::END,
+            recheck: Place::END.short(),
             uncounted: false,
             generation: env.generation,
             advice: Advice::default(),

@@ -75,12 +75,12 @@ impl Room {
     /// After a change of settings every member gets a new due moment, a few at a time, and is counted anew on its next
     /// beat: it may have beaten today while no uniques were kept.
     pub(super) fn recheck(&mut self) {
-        self.recheck = if self.table.is_empty() { Place::END } else { Place::START };
+        self.recheck = if self.table.is_empty() { Place::END } else { Place::START }.short();
     }
 
     #[inline]
     pub(super) fn is_rechecking(&self) -> bool {
-        self.recheck != Place::END
+        self.recheck != Place::END.short()
     }
 
     /// Up to `most` runs of members. Returns whether `more` allowed them all.
@@ -92,7 +92,7 @@ impl Room {
             if !more() {
                 return false;
             }
-            let run = self.table.run(self.recheck);
+            let run = self.table.run(Place::from_short(self.recheck));
             let slots: Vec<u32> = self.table.slots_of(run).collect();
             for slot in slots {
                 if let Some(record) = self.table.record_mut(slot) {
@@ -103,7 +103,7 @@ impl Room {
                     self.wheel.insert(&mut self.table, slot, due);
                 }
             }
-            self.recheck = run.next;
+            self.recheck = run.next.short();
         }
         true
     }

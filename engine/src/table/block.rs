@@ -16,8 +16,8 @@ use super::record::Record;
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
-/// Positions of a block.
-pub(super) const POSITIONS: usize = 256;
+/// Most positions of a block.
+const POSITIONS: usize = 255;
 /// Bytes that offsets reach.
 const MOST_BYTES: usize = u16::MAX as usize;
 /// Bytes above which packs get allocations of their own, so that there is always room for ids.
@@ -34,8 +34,8 @@ struct Header {
     used: U16,
     /// Bytes before `used` that belong to nobody.
     garbage: U16,
-    count: U16,
-    positions: U16,
+    count: u8,
+    positions: u8,
 }
 
 /// See the module. Without members it takes no memory on the heap.
@@ -47,7 +47,7 @@ impl Block {
     fn new(positions: usize, bytes: usize) -> Self {
         let start = size_of::<Header>() + positions * 3;
         let mut block = Self(vec![0; rounded(start + bytes)].into());
-        let header = Header { used: (start as u16).into(), positions: (positions as u16).into(), ..Header::default() };
+        let header = Header { used: (start as u16).into(), positions: positions as u8, ..Header::default() };
         block.set_header(header);
         block
     }
@@ -75,7 +75,7 @@ impl Block {
     /// Where the entry of the member at `position` begins.
     #[inline]
     fn offset(&self, position: usize) -> Option<usize> {
-        let positions = usize::from(self.header().positions.get());
+        let positions = usize::from(self.header().positions);
         if position >= positions {
             return None;
         }
@@ -85,7 +85,7 @@ impl Block {
     }
 
     fn set_offset(&mut self, position: usize, offset: u16) {
-        let place = Self::offset_place(self.header().positions.get().into(), position);
+        let place = Self::offset_place(self.header().positions.into(), position);
         if let Some(bytes) = self.0.get_mut(place..).and_then(|bytes| bytes.first_chunk_mut()) {
             *bytes = offset.to_le_bytes();
         }
@@ -93,7 +93,7 @@ impl Block {
 
     /// Number of members.
     pub(super) fn count(&self) -> usize {
-        self.header().count.get().into()
+        self.header().count.into()
     }
 
     /// Bytes on the heap.
@@ -159,13 +159,13 @@ impl Block {
     /// Positions with this tag: mostly the one of the member that is sought. Some may be vacant.
     #[inline]
     pub(super) fn tagged(&self, tag: u8) -> impl Iterator<Item = u8> + '_ {
-        let tags = self.tags(self.header().positions.get().into());
+        let tags = self.tags(self.header().positions.into());
         memchr::memchr_iter(tag, tags).map(|position| position as u8)
     }
 
     /// The first occupied position from `from` on.
     pub(super) fn next_occupied(&self, from: usize) -> Option<u8> {
-        let positions = usize::from(self.header().positions.get());
+        let positions = usize::from(self.header().positions);
         (from..positions).find(|&position| self.offset(position).is_some()).map(|position| position as u8)
     }
 
@@ -190,7 +190,7 @@ impl Block {
     /// Adds a member at the first vacant position. `None`, without any change, if the block is full.
     pub(super) fn insert(&mut self, tag: u8, record: &Record, id: &[u8], pack: &[u8]) -> Option<u8> {
         let header = self.header();
-        let positions = usize::from(header.positions.get());
+        let positions = usize::from(header.positions);
         let position = if self.count() < positions {
             (0..positions).find(|&position| self.offset(position).is_none())?
         } else {
@@ -205,7 +205,7 @@ impl Block {
         self.make_room(wanted, len)?;
         self.append(position, tag, &[record.as_bytes(), id, pack]);
         let header = self.header();
-        self.set_header(Header { count: (header.count.get() + 1).into(), ..header });
+        self.set_header(Header { count: header.count + 1, ..header });
         Some(position as u8)
     }
 
@@ -216,7 +216,7 @@ impl Block {
     }
 
     pub(super) fn tag(&self, position: u8) -> Option<u8> {
-        self.tags(self.header().positions.get().into()).get(usize::from(position)).copied()
+        self.tags(self.header().positions.into()).get(usize::from(position)).copied()
     }
 
     /// Removes the member at `position`, if there is one.
@@ -234,7 +234,7 @@ impl Block {
             }
         }
         let header = self.header();
-        self.set_header(Header { count: (header.count.get() - gone).into(), ..header });
+        self.set_header(Header { count: header.count - gone, ..header });
         self.drop_bytes(bytes);
         self.tidy();
     }
@@ -266,7 +266,7 @@ impl Block {
 
     fn move_to_end(&mut self, position: u8, pack: &[u8]) {
         let len = self.record(position).map_or(0, Record::held) + pack.len();
-        if self.make_room(self.header().positions.get().into(), len).is_none() {
+        if self.make_room(self.header().positions.into(), len).is_none() {
             return;
         }
         let (Some(tag), Some(mut record)) = (self.tag(position), self.record(position).copied()) else { return };
@@ -306,7 +306,7 @@ impl Block {
     /// Makes room for so many positions and `more` bytes of entries.
     fn make_room(&mut self, positions: usize, more: usize) -> Option<()> {
         let header = self.header();
-        let has = usize::from(header.positions.get());
+        let has = usize::from(header.positions);
         if positions > has || self.0.len() < usize::from(header.used.get()) + more {
             let bytes = self.live().saturating_sub(size_of::<Header>() + 3 * has) + more;
             if size_of::<Header>() + positions * 3 + bytes > MOST_BYTES {
@@ -323,9 +323,9 @@ impl Block {
             *self = Self::default();
         } else if self.live() * 4 < self.0.len() * 3 && rounded(self.live()) < self.0.len() {
             let header = self.header();
-            let bytes = self.live() - size_of::<Header>() - 3 * usize::from(header.positions.get());
-            let last = (0..usize::from(header.positions.get())).rfind(|&position| self.offset(position).is_some());
-            self.rewrite(last.map_or(0, roomier).min(header.positions.get().into()), bytes);
+            let bytes = self.live() - size_of::<Header>() - 3 * usize::from(header.positions);
+            let last = (0..usize::from(header.positions)).rfind(|&position| self.offset(position).is_some());
+            self.rewrite(last.map_or(0, roomier).min(header.positions.into()), bytes);
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Blocks {
 #[derive(Debug, Default)]
 struct Many {
     segments: Vec<Vec<Block>>,
+    /// Bytes that the blocks have on the heap.
+    bytes: usize,
 }
 
 impl Many {
@@ -36,6 +38,7 @@ impl Many {
     }
 
     fn push(&mut self, block: Block) {
+        self.bytes += block.memory();
         if self.segments.last().is_none_or(|last| last.len() == SEGMENT) {
             if self.segments.len() == self.segments.capacity() {
                 self.segments.reserve_exact((self.segments.len() / 8).max(1));
@@ -52,13 +55,14 @@ impl Many {
 
     fn pop(&mut self) -> Option<Block> {
         let last = self.segments.last_mut()?;
-        let block = last.pop();
+        let block = last.pop()?;
+        self.bytes -= block.memory();
         if last.is_empty() {
             self.segments.pop();
         } else if last.len() < last.capacity() / 2 {
             last.shrink_to(last.len() + last.len() / 4);
         }
-        block
+        Some(block)
     }
 }
 
@@ -103,12 +107,25 @@ impl Blocks {
         }
     }
 
+    /// For changes that leave its memory as it is: see [`Blocks::change`].
     #[inline]
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Block> {
         match &mut self.many {
             None => (number == 0).then_some(&mut self.first),
             Some(many) => many.segments.get_mut(number >> SEGMENT_BITS)?.get_mut(number % SEGMENT),
         }
+    }
+
+    /// Changes a block in a way that may change its memory. `None` if there is no such block.
+    pub(super) fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Block) -> R) -> Option<R> {
+        let block = self.get_mut(number)?;
+        let before = block.memory();
+        let result = change(block);
+        let after = block.memory();
+        if let Some(many) = &mut self.many {
+            many.bytes = many.bytes + after - before;
+        }
+        Some(result)
     }
 
     /// Adds a block with the next number.
@@ -134,11 +151,14 @@ impl Blocks {
         block
     }
 
-    /// Bytes on the heap that are not the blocks' own.
+    /// Bytes on the heap.
     pub(super) fn memory(&self) -> usize {
-        self.many.as_ref().map_or(0, |many| {
+        self.many.as_ref().map_or(self.first.memory(), |many| {
             let blocks: usize = many.segments.iter().map(Vec::capacity).sum();
-            size_of::<Many>() + many.segments.capacity() * size_of::<Vec<Block>>() + blocks * size_of::<Block>()
+            size_of::<Many>()
+                + many.bytes
+                + many.segments.capacity() * size_of::<Vec<Block>>()
+                + blocks * size_of::<Block>()
         })
     }
 }

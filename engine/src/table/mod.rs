@@ -26,7 +26,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::settings::MAX_MEMBER_ID;
 use crate::wheel::{Link, Links, Wheel};
-use block::{Block, POSITIONS};
+use block::Block;
 use blocks::{Blocks, MOST_BLOCKS};
 use prefetch::prefetch;
 pub use record::Record;
@@ -35,10 +35,14 @@ pub use record::Record;
 const FILL: usize = 32;
 /// Average below which there is one less; well below, so that a room at a bound does not split and merge all the time.
 const SPARSE: usize = 20;
+/// Bits of a slot that are the position in its block.
+const POSITION_BITS: u32 = 8;
 /// Lookups whose waits for memory overlap.
 const GROUP: usize = 64;
 /// Bits of a hash that a [`Place`] keeps: what any client can hold in a number of its own.
 const PLACE_BITS: u32 = 53;
+/// The first bits of a place in short; with the end, 32 of them.
+const SHORT_BITS: u32 = 31;
 
 /// The keys of SipHash-1-3: random, one pair per process, unknown to clients.
 #[derive(Clone, Copy)]
@@ -65,6 +69,16 @@ impl Place {
         Self(number).min(Self::END)
     }
 
+    /// As 32 bits, of which the first places of runs, and the end, need no more: a run goes by 23 bits at most.
+    pub fn short(self) -> u32 {
+        (self.0 >> (PLACE_BITS - SHORT_BITS)) as u32
+    }
+
+    /// The place with this [`short`](Self::short) form.
+    pub fn from_short(short: u32) -> Self {
+        Self(u64::from(short) << (PLACE_BITS - SHORT_BITS))
+    }
+
     /// Blocks go by the low bits of hashes, so the order goes by those first.
     fn of(hash: u64) -> Self {
         Self(hash.reverse_bits() >> (u64::BITS - PLACE_BITS))
@@ -83,9 +97,12 @@ pub struct Run {
     pub next: Place,
 }
 
-/// Packs that are too long for blocks, by slot.
+/// Packs that are too long for blocks.
 #[derive(Default)]
-struct LongPacks(BTreeMap<u32, Box<[u8]>>);
+struct LongPacks {
+    by_slot: BTreeMap<u32, Box<[u8]>>,
+    bytes: usize,
+}
 
 /// Members by id. See the module's documentation.
 pub struct Table {
@@ -93,14 +110,12 @@ pub struct Table {
     blocks: Blocks,
     long: Option<Box<LongPacks>>,
     len: u32,
-    /// Bytes of all blocks and long packs.
-    bytes: usize,
 }
 
 impl Table {
     /// An empty table, which takes no memory on the heap.
     pub fn new(keys: &'static HashKeys) -> Self {
-        Self { keys, blocks: Blocks::default(), long: None, len: 0, bytes: 0 }
+        Self { keys, blocks: Blocks::default(), long: None, len: 0 }
     }
 
     /// Number of members.
@@ -164,10 +179,7 @@ impl Table {
         }
         let hash = self.hash(id);
         let number = self.number(hash);
-        let block = self.blocks.get_mut(number)?;
-        let before = block.memory();
-        let position = block.insert(tag(hash), &record, id, &[])?;
-        self.bytes = self.bytes + block.memory() - before;
+        let position = self.blocks.change(number, |block| block.insert(tag(hash), &record, id, &[]))??;
         self.len += 1;
         Some(slot(number, position))
     }
@@ -180,7 +192,7 @@ impl Table {
         }
         self.drop_long(slot);
         let (number, position) = parts(slot);
-        self.change(number, |block| block.remove(position));
+        self.blocks.change(number, |block| block.remove(position));
         self.len -= 1;
         if self.blocks.count() > 1 && self.len() < (self.blocks.count() - 1) * SPARSE {
             self.merge(wheel);
@@ -207,7 +219,7 @@ impl Table {
         let (number, position) = parts(slot);
         let (record, pack) = self.blocks.get_mut(number)?.member_mut(position)?;
         if record.is_long() {
-            let pack = self.long.as_mut()?.0.get_mut(&slot)?;
+            let pack = self.long.as_mut()?.by_slot.get_mut(&slot)?;
             return Some((record, pack));
         }
         Some((record, pack))
@@ -224,7 +236,7 @@ impl Table {
         let (number, position) = parts(slot);
         match self.blocks.get(number).and_then(|block| block.member(position)) {
             Some((record, _)) if record.is_long() => {
-                self.long.as_ref().and_then(|long| long.0.get(&slot)).map_or(&[], |pack| pack)
+                self.long.as_ref().and_then(|long| long.by_slot.get(&slot)).map_or(&[], |pack| pack)
             }
             Some((_, pack)) => pack,
             None => &[],
@@ -240,11 +252,12 @@ impl Table {
         let (number, position) = parts(slot);
         let old = self.pack(slot).len();
         if self.blocks.get(number).is_some_and(|block| block.takes(pack.len(), old)) {
-            self.change(number, |block| block.set_pack(position, Some(pack)));
+            self.blocks.change(number, |block| block.set_pack(position, Some(pack)));
         } else {
-            self.bytes += pack.len();
-            self.long.get_or_insert_default().0.insert(slot, pack.into());
-            self.change(number, |block| block.set_pack(position, None));
+            let long = self.long.get_or_insert_default();
+            long.bytes += pack.len();
+            long.by_slot.insert(slot, pack.into());
+            self.blocks.change(number, |block| block.set_pack(position, None));
         }
     }
 
@@ -282,10 +295,10 @@ impl Table {
 
     /// Bytes on the heap by what was asked for, without what an allocator rounds up.
     pub fn memory(&self) -> usize {
-        // A tree of B = 6 is two thirds full or more; 11 keys and values and a little more in each node.
+        // A node of the tree holds up to eleven, and is at least half full.
         let each = 2 * size_of::<(u32, Box<[u8]>)>();
-        let long = self.long.as_ref().map_or(0, |long| size_of::<LongPacks>() + long.0.len() * each);
-        self.bytes + self.blocks.memory() + long
+        let long = self.long.as_ref().map_or(0, |long| size_of::<LongPacks>() + long.bytes + long.by_slot.len() * each);
+        self.blocks.memory() + long
     }
 
     fn hash(&self, id: &[u8]) -> u64 {
@@ -298,19 +311,10 @@ impl Table {
         Blocks::number(hash, self.blocks.count())
     }
 
-    /// Changes a block and keeps account of its memory.
-    fn change(&mut self, number: usize, change: impl FnOnce(&mut Block)) {
-        if let Some(block) = self.blocks.get_mut(number) {
-            let before = block.memory();
-            change(block);
-            self.bytes = self.bytes + block.memory() - before;
-        }
-    }
-
     fn drop_long(&mut self, slot: u32) {
         if let Some(long) = &mut self.long {
-            self.bytes -= long.0.remove(&slot).map_or(0, |pack| pack.len());
-            if long.0.is_empty() {
+            long.bytes -= long.by_slot.remove(&slot).map_or(0, |pack| pack.len());
+            if long.by_slot.is_empty() {
                 self.long = None;
             }
         }
@@ -339,9 +343,9 @@ impl Table {
     fn move_members(&mut self, from: usize, to: usize, goes: impl Fn(&Self, u32) -> bool, wheel: &mut Wheel) {
         let going = self.slots_of(Run { block: from, next: Place::END }).filter(|&slot| goes(self, slot));
         let going: Vec<u32> = going.collect();
-        let Some(mut source) = self.blocks.get_mut(from).map(std::mem::take) else { return };
+        let Some(mut source) = self.blocks.change(from, std::mem::take) else { return };
         let mut moves = Vec::with_capacity(going.len());
-        self.change(to, |target| {
+        self.blocks.change(to, |target| {
             for &old in &going {
                 let (_, position) = parts(old);
                 if let Some(new) = source.tag(position).and_then(|tag| target.adopt(tag, &source, position)) {
@@ -349,16 +353,12 @@ impl Table {
                 }
             }
         });
-        let before = source.memory();
         source.remove_all(moves.iter().map(|&(old, _)| parts(old).1));
-        self.bytes = self.bytes + source.memory() - before;
-        if let Some(place) = self.blocks.get_mut(from) {
-            *place = source;
-        }
-        if let Some(LongPacks(long)) = self.long.as_deref_mut() {
+        self.blocks.change(from, |place| *place = source);
+        if let Some(long) = &mut self.long {
             for (old, new) in &moves {
-                if let Some(pack) = long.remove(old) {
-                    long.insert(*new, pack);
+                if let Some(pack) = long.by_slot.remove(old) {
+                    long.by_slot.insert(*new, pack);
                 }
             }
         }
@@ -391,9 +391,9 @@ const fn tag(hash: u64) -> u8 {
 }
 
 const fn slot(number: usize, position: u8) -> u32 {
-    (number * POSITIONS) as u32 | position as u32
+    (number << POSITION_BITS) as u32 | position as u32
 }
 
 const fn parts(slot: u32) -> (usize, u8) {
-    (slot as usize / POSITIONS, slot as u8)
+    (slot as usize >> POSITION_BITS, slot as u8)
 }
