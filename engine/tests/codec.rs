@@ -184,13 +184,38 @@ fn single_entries(d: &Driver) -> Vec<Vec<u8>> {
                 end(&mut log);
                 log.forget_days(day, 3);
                 end(&mut log);
+                log.expect(300);
+                end(&mut log);
             }
-            Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) => {
-                panic!("not in a saved room: {entry:?}")
+            Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) | Entry::Expect(..) => {
+                panic!("not in a small saved room: {entry:?}")
             }
         }
     }
     payloads
+}
+
+/// How many are expected is a hint. Whatever it says, the same room comes of it, of about the same size.
+#[test]
+fn a_wrong_number_of_members_does_no_harm() {
+    let mut d = Driver::with(60_000, 1_000, 1_000, Share::Friends);
+    for n in 0..3_000 {
+        d.beat(&format!("member {n}"), "");
+    }
+    let saved = saved(&d.room, None, d.now);
+    let expected = |payload: &[u8]| decode(payload, d.now).unwrap().entries.contains(&Entry::Expect(3_000));
+    assert!(expected(&saved[0]));
+    let honest = load(&d, &saved).unwrap();
+    for told in [0, 1, 64, 3_001, 100_000, usize::MAX] {
+        let mut log = Log::default();
+        log.expect(told);
+        let mut payloads = vec![log.finish(7, 0)];
+        payloads.extend_from_slice(&saved);
+        let room = load(&d, &payloads).unwrap();
+        assert_eq!(digest(&room, d.now), digest(&honest, d.now));
+        assert!(room.memory() < honest.memory() * 5 / 4, "{told}: {} and {}", room.memory(), honest.memory());
+        assert_eq!(load(&d, &payloads[..1]).unwrap().memory(), load(&d, &[]).unwrap().memory(), "nobody came: {told}");
+    }
 }
 
 #[test]
@@ -202,7 +227,7 @@ fn every_kind_of_entry_is_refused_if_it_ends_too_early() {
     let mut kinds: Vec<u8> = payloads.iter().map(|payload| payload[head]).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8]);
     let (env, mut fx) = (Driver::field(), Effects::default());
     for payload in payloads {
         assert_eq!(decode(&payload, d.now).unwrap().entries.len(), 1);

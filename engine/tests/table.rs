@@ -166,12 +166,12 @@ impl World {
     /// Whoever lies wherever by now comes out of the wheel when it is due.
     fn all_come_out(mut self) {
         let mut due: Vec<(u64, Vec<u8>)> = self.twin.iter().map(|(&number, member)| (member.due, id(number))).collect();
+        let moments: HashMap<Vec<u8>, u64> = due.iter().map(|(due, id)| (id.clone(), *due)).collect();
         let mut out = Vec::new();
         while let Some(slot) = self.wheel.pop(&mut self.table, 1_000) {
             let id = self.table.id(slot).unwrap().to_vec();
-            let number = self.twin.keys().copied().find(|&number| self::id(number) == id).unwrap();
-            if self.twin[&number].due > self.wheel.now() {
-                self.wheel.insert(&mut self.table, slot, self.twin[&number].due);
+            if moments[&id] > self.wheel.now() {
+                self.wheel.insert(&mut self.table, slot, moments[&id]);
             } else {
                 out.push((self.wheel.now(), id));
             }

@@ -32,6 +32,7 @@ const UNIQUE: u8 = 4;
 const UNIQUES: u8 = 5;
 const FORGET_DAYS: u8 = 6;
 const NO_SETTINGS: u8 = 7;
+const EXPECT: u8 = 8;
 
 /// A payload that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,8 @@ pub enum Entry<'a> {
     Uniques(Uniques),
     /// Of the days up to this one only this many are kept.
     ForgetDays(Day, u16),
+    /// About so many members follow, here or in payloads to come. A hint: nothing depends on it but time.
+    Expect(u64),
 }
 
 /// A payload taken apart.
@@ -167,6 +170,12 @@ impl Log {
         self.body.push(FORGET_DAYS);
         self.body.extend_from_slice(&today.number().to_le_bytes());
         self.body.extend_from_slice(&keep.to_le_bytes());
+    }
+
+    /// About so many members follow.
+    pub fn expect(&mut self, members: usize) {
+        self.body.push(EXPECT);
+        put_varint(&mut self.body, members as u64);
     }
 
     /// The finished payload; the log is empty afterwards and keeps its memory.
@@ -256,6 +265,7 @@ fn read_entry<'a>(from: &mut Reader<'a>, now: HeardMs) -> Option<Entry<'a>> {
             Entry::Uniques(uniques)
         }
         FORGET_DAYS => Entry::ForgetDays(Day::from_number(from.u16()?), from.u16()?),
+        EXPECT => Entry::Expect(from.varint()?),
         _ => return None,
     })
 }

@@ -10,6 +10,8 @@ use crate::table::HashKeys;
 
 /// Members in one payload of a saved room.
 const CHUNK_MEMBERS: usize = 256;
+/// Members of whom a saved room says how many they are, and entries of a payload for which memory is asked in advance.
+const MANY: usize = 64;
 /// Bytes from which on a payload of a saved room is closed.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -21,6 +23,9 @@ impl Room {
         log.settings(self.own.as_deref());
         if !self.uniques.is_empty() {
             log.uniques(&self.uniques);
+        }
+        if self.table.len() >= MANY {
+            log.expect(self.table.len());
         }
         sink(log.finish(epoch, self.seq));
         let mut members = 0;
@@ -44,9 +49,13 @@ impl Room {
     ///
     /// # Errors
     /// [`Damage`]; nothing has changed then.
-    pub fn apply(&mut self, env: &Env<'_>, payload: &[u8], fx: &mut Effects) -> Result<(), Damage> {
+    pub fn apply<'a>(&mut self, env: &Env<'_>, payload: &'a [u8], fx: &mut Effects) -> Result<(), Damage> {
         let payload = codec::decode(payload, env.now)?;
         self.epoch.follow(payload.epoch);
+        if payload.entries.len() >= MANY {
+            let id = |entry: &Entry<'a>| if let Entry::Put { id, .. } = entry { Some(*id) } else { None };
+            self.table.prefetch_all(payload.entries.iter().filter_map(id));
+        }
         for entry in payload.entries {
             match entry {
                 Entry::Settings(own) => {
@@ -62,6 +71,7 @@ impl Room {
                 Entry::ForgetDays(today, keep) => {
                     self.uniques.retain(today, keep);
                 }
+                Entry::Expect(members) => self.table.reserve(usize::try_from(members).unwrap_or(usize::MAX)),
             }
         }
         self.seq = payload.seq;
@@ -123,6 +133,7 @@ impl Room {
 
     /// Last beats are unknown: one fresh timeout for everybody.
     pub fn hear_afresh(&mut self, env: &Env<'_>) {
+        self.table.settle(&mut self.wheel);
         self.fresh = env.now;
         self.generation = env.generation;
         self.recheck();

@@ -187,6 +187,13 @@ impl Block {
         }
     }
 
+    /// Makes room for so many members of so many bytes, if nobody is here yet: it need not grow step by step then.
+    pub(super) fn expect(&mut self, members: usize, bytes: usize) {
+        if self.0.is_empty() && members > 0 {
+            *self = Self::new(members.next_multiple_of(8).min(POSITIONS), (members * bytes).min(CROWDED));
+        }
+    }
+
     /// Adds a member at the first vacant position. `None`, without any change, if the block is full.
     pub(super) fn insert(&mut self, tag: u8, record: &Record, id: &[u8], pack: &[u8]) -> Option<u8> {
         let header = self.header();

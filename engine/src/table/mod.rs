@@ -37,6 +37,8 @@ const FILL: usize = 32;
 const SPARSE: usize = 20;
 /// Bits of a slot that are the position in its block.
 const POSITION_BITS: u32 = 8;
+/// Most members for whom blocks are made in advance, 2 MB of them: whoever says that they will come may be mistaken.
+const MOST_EXPECTED: usize = 1 << 22;
 /// Lookups whose waits for memory overlap.
 const GROUP: usize = 64;
 /// Bits of a hash that a [`Place`] keeps: what any client can hold in a number of its own.
@@ -146,13 +148,22 @@ impl Table {
     /// The slots of many members, in their order. Several times as quick as one by one in a large room, for the waits for
     /// memory overlap.
     pub fn find_all<'a>(&self, ids: impl IntoIterator<Item = &'a [u8]>, mut each: impl FnMut(Option<u32>)) {
+        self.in_groups(ids, |group| group.iter().for_each(|&(hash, id)| each(self.find_hashed(hash, id))));
+    }
+
+    /// Asks for what lookups of these members, and additions of those who are not here, will read.
+    pub fn prefetch_all<'a>(&self, ids: impl IntoIterator<Item = &'a [u8]>) {
+        self.in_groups(ids, |_| ());
+    }
+
+    fn in_groups<'a>(&self, ids: impl IntoIterator<Item = &'a [u8]>, mut each: impl FnMut(&[(u64, &'a [u8])])) {
         let mut ids = ids.into_iter().fuse();
         loop {
             let mut group = [(0, &[][..]); GROUP];
             let count = group.iter_mut().zip(ids.by_ref()).map(|(place, id)| *place = (self.hash(id), id)).count();
             let group = group.get(..count).unwrap_or_default();
             self.prefetch(group);
-            group.iter().for_each(|&(hash, id)| each(self.find_hashed(hash, id)));
+            each(group);
             if count < GROUP {
                 return;
             }
@@ -167,6 +178,22 @@ impl Table {
         blocks().for_each(|(hash, block)| block.prefetch_tagged(tag(hash)));
     }
 
+    /// Makes blocks for so many members, who are about to come, if there are none yet: none is then split on their way.
+    pub fn reserve(&mut self, members: usize) {
+        while self.is_empty() && self.blocks.count() * FILL < members.min(MOST_EXPECTED) {
+            self.blocks.push(Block::default());
+        }
+    }
+
+    /// Gives back what was reserved for members who have not come.
+    pub fn settle(&mut self, wheel: &mut Wheel) {
+        while self.blocks.count() > 1 && self.len() < (self.blocks.count() - 1) * SPARSE {
+            if self.merge(wheel).is_none() {
+                break;
+            }
+        }
+    }
+
     /// Adds a member, who must not be in the table, and returns its slot. Others may get new ones: `wheel`, in which the
     /// table's members are, is told.
     ///
@@ -179,7 +206,14 @@ impl Table {
         }
         let hash = self.hash(id);
         let number = self.number(hash);
-        let position = self.blocks.change(number, |block| block.insert(tag(hash), &record, id, &[]))??;
+        let large = self.blocks.count() > 1;
+        let insert = |block: &mut Block| {
+            if large {
+                block.expect(SPARSE, record.held());
+            }
+            block.insert(tag(hash), &record, id, &[])
+        };
+        let position = self.blocks.change(number, insert)??;
         self.len += 1;
         Some(slot(number, position))
     }
@@ -330,13 +364,12 @@ impl Table {
     }
 
     /// Gives the members of the last block back to the one from which it was split off.
-    fn merge(&mut self, wheel: &mut Wheel) {
+    fn merge(&mut self, wheel: &mut Wheel) -> Option<()> {
         let last = self.blocks.count() - 1;
         let (origin, _) = Blocks::origin(last);
         self.move_members(last, origin, |_, _| true, wheel);
-        if self.blocks.get(last).is_some_and(|block| block.count() == 0) {
-            self.blocks.pop();
-        }
+        self.blocks.get(last).filter(|block| block.count() == 0)?;
+        self.blocks.pop().map(|_| ())
     }
 
     /// Moves those members of block `from` who go to block `to`, and tells the wheel.
@@ -345,7 +378,9 @@ impl Table {
         let going: Vec<u32> = going.collect();
         let Some(mut source) = self.blocks.change(from, std::mem::take) else { return };
         let mut moves = Vec::with_capacity(going.len());
+        let bytes = going.iter().filter_map(|&slot| source.record(parts(slot).1)).map(Record::held).max();
         self.blocks.change(to, |target| {
+            target.expect(going.len(), bytes.unwrap_or_default());
             for &old in &going {
                 let (_, position) = parts(old);
                 if let Some(new) = source.tag(position).and_then(|tag| target.adopt(tag, &source, position)) {
