@@ -58,6 +58,8 @@ pub trait Links {
     fn link(&self, slot: u32) -> Link;
     /// Sets the link of `slot`; ignored if there is no such slot.
     fn set_link(&mut self, slot: u32, link: Link);
+    /// The link of `slot` will be asked for soon, and those of others before it.
+    fn prefetch(&self, _slot: u32) {}
 }
 
 /// An occupied bucket, in 16 bytes instead of 24.
@@ -166,6 +168,11 @@ impl Wheel {
             let found = moves.binary_search_by_key(&slot, |&(old, _)| old);
             found.ok().and_then(|at| moves.get(at)).map_or(slot, |&(_, new)| new)
         };
+        // Neighbours lie anywhere: their links come from memory together.
+        for &(_, new) in moves {
+            let Link { next, prev } = links.link(new);
+            [next, prev].into_iter().filter(|&slot| slot & FIRST == 0).for_each(|slot| links.prefetch(slot));
+        }
         for &(old, new) in moves {
             let link = links.link(new);
             if !link.is_linked() {

@@ -220,12 +220,22 @@ impl Room {
 
     /// Unpacks a member.
     fn load(&self, slot: u32, now: HeardMs) -> Option<Member> {
+        let mut member = Member::default();
+        self.load_into(&mut member, slot, now)?;
+        Some(member)
+    }
+
+    /// As [`Room::load`], into the memory of a member that is not needed any more: for walks over all of them.
+    fn load_into(&self, member: &mut Member, slot: u32, now: HeardMs) -> Option<()> {
         let record = self.table.record(slot)?;
-        let mut member = Member {
+        let mut sessions = std::mem::take(&mut member.sessions);
+        sessions.clear();
+        *member = Member {
             phase: phase_in(record.flags()),
             share: share_in(record.flags()),
             since: record.since(),
             last: widen(now, record.last()),
+            sessions,
             ..Member::default()
         };
         let pack = self.table.pack(slot);
@@ -235,9 +245,9 @@ impl Room {
                 member.sessions.push(Session { last: member.last, waiting, ..Session::default() });
             }
         } else {
-            form::read(&mut crate::codec::bytes::Reader::new(pack), &mut member, Moments::Kept, now)?;
+            form::read(&mut crate::codec::bytes::Reader::new(pack), member, Moments::Kept, now)?;
         }
-        Some(member)
+        Some(())
     }
 
     /// Packs a member. One with nothing but an unnamed session needs no pack: its record says it all.

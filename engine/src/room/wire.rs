@@ -28,9 +28,9 @@ impl Room {
             log.expect(self.table.len());
         }
         sink(log.finish(epoch, self.seq));
-        let mut members = 0;
+        let (mut members, mut member) = (0, Member::default());
         for slot in self.table.slots() {
-            if let (Some(id), Some(member)) = (self.table.id(slot), self.load(slot, now)) {
+            if let (Some(id), Some(())) = (self.table.id(slot), self.load_into(&mut member, slot, now)) {
                 log.put(id, &member, Change::None, 0);
                 members += 1;
             }
@@ -150,8 +150,9 @@ impl Room {
             self.uniques.encode(&mut bytes);
             each(&[b"uniques", &bytes]);
         }
+        let mut member = Member::default();
         for slot in self.table.slots() {
-            if let (Some(id), Some(member)) = (self.table.id(slot), self.load(slot, now)) {
+            if let (Some(id), Some(())) = (self.table.id(slot), self.load_into(&mut member, slot, now)) {
                 bytes.clear();
                 bytes.push(member.share as u8);
                 bytes.extend_from_slice(&member.since.to_le_bytes());

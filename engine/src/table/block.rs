@@ -177,6 +177,13 @@ impl Block {
         }
     }
 
+    /// Asks for all of it: it is read next.
+    pub(super) fn prefetch_whole(&self) {
+        for at in (0..self.0.len()).step_by(LINE) {
+            prefetch(&self.0, at);
+        }
+    }
+
     /// Asks for the first member that has this tag, mostly the one who is sought.
     #[inline]
     pub(super) fn prefetch_tagged(&self, tag: u8) {

@@ -297,7 +297,12 @@ impl Table {
 
     /// The slots of all members, in an order that holds while nobody is added or removed.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.blocks.count()).flat_map(|block| self.slots_of(Run { block, next: Place::END }))
+        (0..self.blocks.count()).flat_map(|block| {
+            if let Some(next) = self.blocks.get(block + 1) {
+                next.prefetch_whole();
+            }
+            self.slots_of(Run { block, next: Place::END })
+        })
     }
 
     /// Those at `from`, and maybe some before and some after. Members who stay are met by a walk from run to run, whoever
@@ -416,6 +421,12 @@ impl Links for Table {
     fn set_link(&mut self, slot: u32, link: Link) {
         if let Some(record) = self.record_mut(slot) {
             record.set_link(link);
+        }
+    }
+
+    fn prefetch(&self, slot: u32) {
+        if let Some(block) = self.blocks.get(parts(slot).0) {
+            block.prefetch();
         }
     }
 }
