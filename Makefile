@@ -8,7 +8,7 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival pytest chaos soak bench bench-engine bench-live bench-short replay lint fmt clean
+.PHONY: help run build test test-all test-survival pytest chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,11 @@ chaos: ## what servers go through, on all four: false departures, ghosts, double
 	$(PYTHON) scripts/chaos.py $(ARGS)
 
 MINUTES := 20
+profile: ## where the time of a beat and of a batch's item goes: valgrind's callgrind, and perf (ARGS="count --members 10000000")
+	@scripts/install.sh run
+	cargo build --release
+	$(PYTHON) scripts/profile.py $(ARGS)
+
 soak: ## churn at a steady size, for 20 minutes (MINUTES=…): memory and lateness stay as they are, and all sums agree (ARGS=…)
 	@scripts/install.sh test
 	cargo build --release
