@@ -1,6 +1,7 @@
 """What the commands do, one contract sentence at a time."""
 
 import datetime
+import random
 import time
 
 import pytest
@@ -127,6 +128,21 @@ def test_mbeat_is_all_or_nothing_when_malformed(client):
     assert names(client, "r") == [b"asha"] and client("PRESENCE.UNIQUE", "r") == 1
     assert client("PRESENCE.MBEAT", "r", "MEMBERS", *range(4096)) == 4096
     assert client("PRESENCE.COUNT", "r") == 4097
+
+
+def test_a_batch_in_which_some_come_renews_the_others(client):
+    """Those who come may move others in the room's memory while the batch goes on."""
+    present = [f"m{n}" for n in range(0, 3000, 3)]
+    assert client("PRESENCE.MBEAT", "r", "MEMBERS", *present) == len(present)
+    batch = [f"m{n}" for n in range(3000)] + ["m1", "m3", "twice", "twice"]
+    random.Random(5).shuffle(batch)
+    seen, expected = set(present), []
+    for member in batch:
+        expected.append(int(member not in seen))
+        seen.add(member)
+    assert client("PRESENCE.MBEAT", "r", "EACH", "MEMBERS", *batch) == expected
+    assert client("PRESENCE.COUNT", "r") == 3001
+    assert client("PRESENCE.MBEAT", "r", "EACH", "MEMBERS", *batch) == [0] * len(batch)
 
 
 def test_mbeat_each_says_what_became_of_every_item(client):

@@ -129,24 +129,20 @@ const NO_PLACE: i64 = -2;
 fn mbeat(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Refusal> {
     let batch = BatchRequest::parse(&args)?;
     let name = key_at(args, 1, "presence.mbeat")?;
-    let mut each = Vec::with_capacity(if batch.each { batch.len() } else { 0 });
+    let mut each = Vec::with_capacity(if batch.each { batch.items.len() } else { 0 });
     let online = write(ctx, name, Missing::AutoCreate, Spread::Payload, |room, env, effects| {
         let mut online = 0;
-        let mut items = batch.items();
-        let mut found = Vec::with_capacity(batch.len().min(GROUP));
-        loop {
+        let mut found = Vec::with_capacity(batch.items.len().min(GROUP));
+        for items in batch.items.chunks(GROUP) {
             found.clear();
-            room.find_all(items.clone().take(GROUP).map(|(member, _)| member), &mut found);
-            if found.is_empty() {
-                break;
-            }
+            room.find_all(items.iter().map(|&(member, _)| member), &mut found);
             let records = room.records();
-            for (&found, (member, session)) in found.iter().zip(items.by_ref()) {
-                let renewed = if room.records() == records {
-                    found.is_some_and(|found| room.renew_found(found, session, env.now, env.today))
-                } else {
+            for (&found, &(member, session)) in found.iter().zip(items) {
+                let renewed = match found {
+                    Some(found) if room.records() == records => room.renew_found(found, session, env.now, env.today),
                     // Somebody of this batch has come: the others may lie elsewhere now.
-                    room.renew(member, session, env.now, env.today)
+                    Some(_) => room.renew(member, session, env.now, env.today),
+                    None => false,
                 };
                 let reply = if renewed {
                     effects.stats.beats += 1;

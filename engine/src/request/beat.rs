@@ -68,20 +68,20 @@ impl<'a> BeatRequest<'a> {
 }
 
 /// PRESENCE.MBEAT
-pub struct BatchRequest<'a, A: Args + ?Sized> {
-    args: &'a A,
-    first: usize,
-    sessions: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchRequest<'a> {
+    /// Member and session of each item; the session is empty where none is named.
+    pub items: Vec<(&'a [u8], &'a [u8])>,
     /// Reply item by item.
     pub each: bool,
 }
 
-impl<'a, A: Args + ?Sized> BatchRequest<'a, A> {
+impl<'a> BatchRequest<'a> {
     /// Reads and checks all arguments.
     ///
     /// # Errors
     /// What is wrong with them: one malformed item refuses the batch.
-    pub fn parse(args: &'a A) -> Result<Self, Refusal> {
+    pub fn parse<A: Args + ?Sized>(args: &'a A) -> Result<Self, Refusal> {
         let mut from = Cursor::new(args, "presence.mbeat", "");
         from.needed()?;
         let mut word = from.needed()?;
@@ -93,39 +93,18 @@ impl<'a, A: Args + ?Sized> BatchRequest<'a, A> {
         if !sessions && !is(word, "MEMBERS") {
             return Err(Refusal::Batch);
         }
-        let batch = Self { args, first: from.next, sessions, each };
-        let given = args.count() - from.next;
-        if given == 0 || given % batch.width() != 0 || batch.len() > MAX_BATCH {
+        let (first, width) = (from.next, 1 + usize::from(sessions));
+        let given = args.count() - first;
+        if given == 0 || given % width != 0 || given / width > MAX_BATCH {
             return Err(Refusal::Batch);
         }
-        for (member, session) in batch.items() {
-            member_id(member)?;
-            session_id(session)?;
+        let mut items = Vec::with_capacity(given / width);
+        for at in (first..args.count()).step_by(width) {
+            let member = member_id(args.get(at).unwrap_or_default())?;
+            let session = if sessions { session_id(args.get(at + 1).unwrap_or_default())? } else { &[] };
+            items.push((member, session));
         }
-        Ok(batch)
-    }
-
-    fn width(&self) -> usize {
-        1 + usize::from(self.sessions)
-    }
-
-    /// Number of items.
-    pub fn len(&self) -> usize {
-        (self.args.count() - self.first) / self.width()
-    }
-
-    /// Never true of a batch that was parsed.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Member and session of each item.
-    pub fn items(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a, '_, A> {
-        (self.first..self.args.count()).step_by(self.width()).map(|at| {
-            let member = self.args.get(at).unwrap_or_default();
-            let session = if self.sessions { self.args.get(at + 1).unwrap_or_default() } else { &[] };
-            (member, session)
-        })
+        Ok(Self { items, each })
     }
 }
 
