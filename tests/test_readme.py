@@ -142,7 +142,7 @@ def test_the_limits_hold(client):
     holds("`DATA`", lambda n: ("PRESENCE.BEAT", "r", "m", "DATA", "x" * n))
     holds("items of an `MBEAT`", lambda n: ("PRESENCE.MBEAT", "r", "MEMBERS", *range(n)))
     holds("friends of a `FRIENDS`", lambda n: ("PRESENCE.FRIENDS", "r", "v", *range(n)))
-    holds("members of a `MEMBERS` page", lambda n: ("PRESENCE.MEMBERS", "r", "COUNT", n))
+    holds("`COUNT` of `MEMBERS`, of which a page has at most 1,000", lambda n: ("PRESENCE.MEMBERS", "r", "COUNT", n))
     holds("days of uniques", lambda n: ("PRESENCE.ALTER", "r", "UNIQUES", n))
     sessions = limits.pop("sessions of a member")
     replies = [client.call("PRESENCE.BEAT", "r", "many", "SESSION", n, "TIMEOUT", day) for n in range(sessions + 1)]

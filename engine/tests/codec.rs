@@ -184,7 +184,7 @@ fn single_entries(d: &Driver) -> Vec<Vec<u8>> {
                 end(&mut log);
                 log.forget_days(day, 3);
                 end(&mut log);
-                log.expect(300);
+                log.foretell(300);
                 end(&mut log);
             }
             Entry::Remove { .. } | Entry::Unique(..) | Entry::ForgetDays(..) | Entry::Expect(..) => {
@@ -208,7 +208,7 @@ fn a_wrong_number_of_members_does_no_harm() {
     let honest = load(&d, &saved).unwrap();
     for told in [0, 1, 64, 3_001, 100_000, usize::MAX] {
         let mut log = Log::default();
-        log.expect(told);
+        log.foretell(told);
         let mut payloads = vec![log.finish(7, 0)];
         payloads.extend_from_slice(&saved);
         let room = load(&d, &payloads).unwrap();

@@ -32,29 +32,24 @@ def batches(server: Server, scale: Scale) -> list[Found]:
     with server.client() as client:
         fill_room(client, "crowd", scale.crowd)
         fill_zset(client, "z", scale.many)
-        ids = [DIGITS] * size
         pairs = [word for _ in range(size) for word in ("__rand_int__", DIGITS)]
-        rates = take_turns(
-            scale.rounds,
-            {
-                "MBEAT": lambda: ask(server, load, "PRESENCE.MBEAT", "crowd", "MEMBERS", *ids, random=scale.crowd),
-                "no-op": lambda: ask(server, load, "NOOP", "crowd", "MEMBERS", *ids, random=scale.crowd),
-                f"ZADD of {size}": lambda: ask(server, slow, "ZADD", "z", *pairs, random=scale.many),
-            },
-        )
-        found += compare("MBEAT MEMBERS", "MBEAT", rates, {"no-op": 0.25, f"ZADD of {size}": 10}, size)
+
+        def beside(kind: str, room: str, members: int, item: list[str], no_op: float, zadd: float) -> list[Found]:
+            words = [room, kind, *item * size]
+            rates = take_turns(
+                scale.rounds,
+                {
+                    "MBEAT": lambda: ask(server, load, "PRESENCE.MBEAT", *words, random=members),
+                    "no-op": lambda: ask(server, load, "NOOP", *words, random=members),
+                    f"ZADD of {size}": lambda: ask(server, slow, "ZADD", "z", *pairs, random=scale.many),
+                },
+            )
+            return compare(f"MBEAT {kind}", "MBEAT", rates, {"no-op": no_op, f"ZADD of {size}": zadd}, size)
+
+        found += beside("MEMBERS", "crowd", scale.crowd, [DIGITS], 0.25, 10)
         client("UNLINK", "crowd")
         fill_room(client, "named", scale.many, SESSION)
-        with_session = [word for _ in range(size) for word in (DIGITS, SESSION)]
-        rates = take_turns(
-            scale.rounds,
-            {
-                "MBEAT": lambda: ask(server, load, "PRESENCE.MBEAT", "named", "SESSIONS", *with_session, random=scale.many),
-                "no-op": lambda: ask(server, load, "NOOP", "named", "SESSIONS", *with_session, random=scale.many),
-                f"ZADD of {size}": lambda: ask(server, slow, "ZADD", "z", *pairs, random=scale.many),
-            },
-        )
-        found += compare("MBEAT SESSIONS", "MBEAT", rates, {"no-op": 0.2, f"ZADD of {size}": 4}, size)
+        found += beside("SESSIONS", "named", scale.many, [DIGITS, SESSION], 0.2, 4)
         client("FLUSHALL", "SYNC")
     return found
 

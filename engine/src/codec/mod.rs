@@ -173,7 +173,7 @@ impl Log {
     }
 
     /// About so many members follow.
-    pub fn expect(&mut self, members: usize) {
+    pub fn foretell(&mut self, members: usize) {
         self.body.push(EXPECT);
         put_varint(&mut self.body, members as u64);
     }

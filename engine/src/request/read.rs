@@ -134,7 +134,7 @@ impl Portion {
     }
 }
 
-/// Most members of a page of PRESENCE.MEMBERS, whatever its COUNT: a page is made within a millisecond.
+/// Most members of a page of PRESENCE.MEMBERS, whatever its COUNT, so that nobody waits for it.
 const MOST_LISTED: usize = 1_000;
 
 /// PRESENCE.MEMBERS

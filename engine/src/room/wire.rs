@@ -25,7 +25,7 @@ impl Room {
             log.uniques(&self.uniques);
         }
         if self.table.len() >= MANY {
-            log.expect(self.table.len());
+            log.foretell(self.table.len());
         }
         sink(log.finish(epoch, self.seq));
         let (mut members, mut member) = (0, Member::default());

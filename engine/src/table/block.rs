@@ -195,7 +195,7 @@ impl Block {
     }
 
     /// Makes room for so many members of so many bytes, if nobody is here yet: it need not grow step by step then.
-    pub(super) fn expect(&mut self, members: usize, bytes: usize) {
+    pub(super) fn prepare(&mut self, members: usize, bytes: usize) {
         if self.0.is_empty() && members > 0 {
             *self = Self::new(members.next_multiple_of(8).min(POSITIONS), (members * bytes).min(CROWDED));
         }

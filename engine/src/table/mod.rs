@@ -133,14 +133,16 @@ impl Table {
     /// The slot of a member.
     #[inline]
     pub fn find(&self, id: &[u8]) -> Option<u32> {
-        self.find_hashed(self.hash(id), id)
+        let hash = self.hash(id);
+        // Tags and offsets together; of a batch they are on their way already.
+        self.blocks.get(self.number(hash))?.prefetch();
+        self.find_hashed(hash, id)
     }
 
     #[inline]
     fn find_hashed(&self, hash: u64, id: &[u8]) -> Option<u32> {
         let number = self.number(hash);
         let block = self.blocks.get(number)?;
-        block.prefetch();
         let position = block.find(tag(hash), id)?;
         Some(slot(number, position))
     }
@@ -209,7 +211,7 @@ impl Table {
         let large = self.blocks.count() > 1;
         let insert = |block: &mut Block| {
             if large {
-                block.expect(SPARSE, record.held());
+                block.prepare(SPARSE, record.held());
             }
             block.insert(tag(hash), &record, id, &[])
         };
@@ -385,7 +387,7 @@ impl Table {
         let mut moves = Vec::with_capacity(going.len());
         let bytes = going.iter().filter_map(|&slot| source.record(parts(slot).1)).map(Record::held).max();
         self.blocks.change(to, |target| {
-            target.expect(going.len(), bytes.unwrap_or_default());
+            target.prepare(going.len(), bytes.unwrap_or_default());
             for &old in &going {
                 let (_, position) = parts(old);
                 if let Some(new) = source.tag(position).and_then(|tag| target.adopt(tag, &source, position)) {
