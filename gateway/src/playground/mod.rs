@@ -1,0 +1,1 @@
+//! What each setting costs: the real engine in virtual time.
