@@ -8,23 +8,29 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-survival pytest chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
+.PHONY: help run redis build gateway test test-all test-survival pytest chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: ## install what is missing, build, start a server with the module, and show what it does (PORT=… chooses)
-	@scripts/run.sh
+run: ## install what is missing, build, start a server with the module, a gateway and a page to try it on (PORT=… WEB_PORT=…)
+	@scripts/run.sh gateway
+
+redis: ## install what is missing, build, start a server with the module alone, and show what it does (PORT=… chooses)
+	@scripts/run.sh redis
 
 build: ## the module: target/release/libpresence.so
 	cargo build --release
 
+gateway: ## the gateway: target/service/presence-gateway
+	cargo build --profile service -p presence-gateway
+
 test: ## engine tests, integration tests on the oldest and the newest server, survival on all four (T=… to pytest)
 	@scripts/install.sh test
-	cargo test -p presence-engine
+	cargo test -p presence-engine -p presence-gateway
 	cargo build --features inject-panics
 	cargo build --release
-	@$(MAKE) --no-print-directory pytest
+	@$(MAKE) --no-print-directory gateway pytest
 
 test-all: ## everything on all servers that are there, what is long at its full length
 	@PRESENCE_SERVERS=$(ALL_SERVERS) PRESENCE_FULL=1 $(MAKE) --no-print-directory test

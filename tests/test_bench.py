@@ -38,10 +38,10 @@ HASH = rivals.Beside("hash field each", "no such fields")
 def run_of(*found, error="", short=False):
     when = datetime(2026, 11, 30, 12, 0, tzinfo=timezone.utc)
     outcomes = {
-        ("redis-7.0", "beats"): report.Outcome([f for f in found if isinstance(f, Found)], error, 3.0, when, "abc1234"),
-        ("redis-7.0", "rivals"): report.Outcome([f for f in found if not isinstance(f, Found)], "", 3.0, when, "abc1234"),
+        ("redis-7.0", "beats"): report.Outcome([f for f in found if isinstance(f, Found)], error, 3.0, when, "abc1234", 5),
+        ("redis-7.0", "rivals"): report.Outcome([f for f in found if not isinstance(f, Found)], "", 3.0, when, "abc1234", 5),
     }
-    return report.Run({"processor": "2 cores"}, {"redis-7.0": "Redis 7.0.15"}, short, 5, outcomes)
+    return report.Run({"processor": "2 cores"}, {"redis-7.0": "Redis 7.0.15"}, short, outcomes)
 
 
 def test_what_redis_benchmark_says():

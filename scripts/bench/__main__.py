@@ -29,7 +29,7 @@ from requests import Scale
 
 SERVERS = "redis-7.0,valkey-9.1"
 # What one part may take on one server, in seconds, before it is given up.
-LIMIT_S = 900
+LIMIT_S = 1_800
 LAST = measure.PROJECT / "target/bench.pickle"
 
 
@@ -57,7 +57,7 @@ def outcome(name: str, kind: str, scale: Scale, of: str) -> Outcome:
     except (Exception, SystemExit) as failure:
         traceback.print_exc()
         error = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    return Outcome(found, error, time.monotonic() - started, datetime.now(timezone.utc), of)
+    return Outcome(found, error, time.monotonic() - started, datetime.now(timezone.utc), of, scale.rounds)
 
 
 def chosen(text: str, of: Sequence[str], what: str) -> list[str]:
@@ -102,7 +102,7 @@ def main() -> int:
                 LAST.write_bytes(pickle.dumps(outcomes))
     places = [(kind, name) for kind in KINDS for name in PARTS]
     outcomes = {place: outcomes[place] for place in places if place in outcomes}
-    run = Run(on, versions(list(dict.fromkeys(kind for kind, _ in outcomes))), asked.short, scale.rounds, outcomes)
+    run = Run(on, versions(list(dict.fromkeys(kind for kind, _ in outcomes))), asked.short, outcomes)
     print(report.text(run))
     everything = all((kind, name) in outcomes for kind in SERVERS.split(",") for name in PARTS)
     if folder := asked.out or (measure.PROJECT / "docs" if everything and not asked.short else None):

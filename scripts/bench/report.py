@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     seconds: float
     when: datetime
     commit: str
+    rounds: int
 
 
 class Run(NamedTuple):
@@ -49,7 +50,6 @@ class Run(NamedTuple):
     machine: Mapping[str, str]
     versions: Mapping[str, str]
     short: bool
-    rounds: int
     outcomes: Mapping[tuple[str, str], Outcome]
 
 
@@ -145,6 +145,11 @@ def errors(run: Run) -> list[str]:
 def facts(run: Run) -> list[str]:
     """Where, of what, and when."""
     whens = [outcome.when for outcome in run.outcomes.values()]
+    rounds: dict[int, list[str]] = {}
+    for (_, part), outcome in run.outcomes.items():
+        rounds.setdefault(outcome.rounds, []).append(part)
+    usual = max(rounds, key=lambda number: len(rounds[number]), default=0)
+    others = "".join(f", {n} of {' and '.join(dict.fromkeys(rounds[n]))}" for n in sorted(rounds) if n != usual)
     commits = sorted({outcome.commit for outcome in run.outcomes.values()})
     days = sorted({when.strftime("%Y-%m-%d") for when in whens})
     return [
@@ -152,7 +157,7 @@ def facts(run: Run) -> list[str]:
         f"servers: {', '.join(run.versions.values())}",
         f"commit: {', '.join(commits)}",
         f"date: {' to '.join(dict.fromkeys((days[0], days[-1]))) if days else ''}",
-        f"rounds: {run.rounds}, of which the median counts; spread is from the least to the greatest of them",
+        f"rounds: {usual}{others}; of them the median counts; spread is from the least to the greatest of them",
     ]
 
 
