@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::service::Event;
 use crate::settings::Limits;
 use crate::token::{Claims, Tokens};
-use crate::{connection, pages};
+use crate::{connection, pages, playground};
 
 /// What the sockets and pages share.
 pub struct Gateway {
@@ -60,6 +60,8 @@ type Shared = State<Arc<Gateway>>;
 pub fn router(gateway: Arc<Gateway>, demo: bool, crowd: bool) -> Router {
     let mut router = Router::new()
         .route("/", get(|| page("index.html")))
+        .route("/playground", get(|| page("playground.html")))
+        .route("/playground/story", post(playground::answer))
         .route("/pages/{name}", get(|Path(name): Path<String>| async move { page(&name).await }))
         .route("/ws", any(socket))
         .route("/health", get(health))
