@@ -1,7 +1,8 @@
 # `make` lists the tasks. make run PORT=7000; make test T="-k smoke"; CARGO_TARGET_DIR is honoured.
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-PYTHON := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python
+BUILT := PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) PRESENCE_GATEWAY=$(abspath $(TARGET)/debug/presence-gateway)
+PYTHON := $(BUILT) .venv/bin/python
 TESTS := tests
 comma := ,
 # Redis 8.10 takes part if somebody has built it: scripts/servers.sh redis-8.10.
@@ -30,7 +31,7 @@ test: ## engine tests, integration tests on the oldest and the newest server, su
 	cargo test -p presence-engine -p presence-gateway
 	cargo build --features inject-panics
 	cargo build --release
-	@$(MAKE) --no-print-directory gateway pytest
+	@$(MAKE) --no-print-directory pytest
 
 test-all: ## everything on all servers that are there, what is long at its full length
 	@PRESENCE_SERVERS=$(ALL_SERVERS) PRESENCE_FULL=1 $(MAKE) --no-print-directory test

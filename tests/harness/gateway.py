@@ -15,7 +15,8 @@ from typing import Any, Sequence
 from .server import PROJECT, Server
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or PROJECT / "target")
-GATEWAY = Path(os.environ.get("PRESENCE_GATEWAY") or TARGET / "service/presence-gateway")
+# As `cargo test` leaves it.
+GATEWAY = Path(os.environ.get("PRESENCE_GATEWAY") or TARGET / "debug/presence-gateway")
 LISTENING = re.compile(r"gateway: listening on http://127\.0\.0\.1:(\d+)")
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 20.0
@@ -32,7 +33,7 @@ class Gateway:
         secret: str = "a secret of the tests, long enough",
     ):
         if not GATEWAY.exists():
-            raise RuntimeError(f"{GATEWAY} is missing; `make gateway` makes it")
+            raise RuntimeError(f"{GATEWAY} is missing; `cargo test -p presence-gateway` makes it")
         self.port = 0
         servers = [server] if isinstance(server, Server) else server
         urls = ",".join(f"redis://127.0.0.1:{server.port}" for server in servers)
