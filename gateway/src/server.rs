@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::extract::{Path, State, WebSocketUpgrade};
+use axum::extract::{DefaultBodyLimit, Path, State, WebSocketUpgrade};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -21,6 +21,9 @@ use crate::service::Event;
 use crate::settings::Limits;
 use crate::token::{Claims, Tokens};
 use crate::{connection, pages, playground};
+
+/// Bytes of the settings of a story.
+const MAX_STORY_SETTINGS: usize = 1024;
 
 /// What the sockets and pages share.
 pub struct Gateway {
@@ -61,7 +64,7 @@ pub fn router(gateway: Arc<Gateway>, demo: bool, crowd: bool) -> Router {
     let mut router = Router::new()
         .route("/", get(|| page("index.html")))
         .route("/playground", get(|| page("playground.html")))
-        .route("/playground/story", post(playground::answer))
+        .route("/playground/story", post(playground::answer).layer(DefaultBodyLimit::max(MAX_STORY_SETTINGS)))
         .route("/pages/{name}", get(|Path(name): Path<String>| async move { page(&name).await }))
         .route("/ws", any(socket))
         .route("/health", get(health))
