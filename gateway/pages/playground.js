@@ -232,7 +232,9 @@ function showFigures({ figures, settings }) {
 }
 
 function truth(story, told) {
-  if (told.mistaken) return told.online ? "was there all the time" : "there, without a signal";
+  const dropped = story.drops.some(({ from, to }) => from <= told.at && told.at < to);
+  if (told.mistaken && !told.online) return dropped ? "there, without a signal" : "there, with a signal again";
+  if (told.mistaken) return "was there all the time";
   if (told.online) return "came";
   return told.at === story.left ? "left at this moment" : `had left ${seconds(told.at - story.left)} before`;
 }
