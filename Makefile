@@ -9,7 +9,7 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run redis build gateway test test-all test-survival pytest chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
+.PHONY: help run redis build gateway test test-all test-survival test-browser pytest pictures chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,18 @@ test-survival: ## stalls, crashes, failovers, moving slots, on all four servers,
 	@scripts/install.sh test
 	cargo build --release
 	@PRESENCE_FULL=1 $(MAKE) --no-print-directory pytest TESTS=tests/survival
+
+test-browser: ## the gateway's pages, in Chromium (T=… to pytest)
+	@scripts/install.sh test
+	cargo build --release
+	cargo build -p presence-gateway
+	@$(MAKE) --no-print-directory pytest TESTS=tests/browser
+
+pictures: ## the pages as phone and desk show them, by day and by night: target/pictures (ARGS=--readme)
+	@scripts/install.sh test
+	cargo build --release
+	cargo build -p presence-gateway
+	$(PYTHON) scripts/screenshots.py $(ARGS)
 
 # Most tests wait for silence, so several go at once; those that make or measure load go alone. 5: none was chosen.
 pytest:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what the project needs onto a Debian machine, and only what is missing; says nothing when nothing is.
 #   scripts/install.sh run    what `make run` needs
-#   scripts/install.sh test   that, and the other servers that the tests run on
+#   scripts/install.sh test   that, the other servers that the tests run on, and the browser
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,6 +34,11 @@ command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null || need
 if [ "$stage" = test ] && [ -f package.json ]; then
   command -v node >/dev/null || need "runs the JavaScript client's tests" nodejs
   command -v npm >/dev/null || need "fetches the JavaScript client" npm
+fi
+
+if [ "$stage" = test ]; then
+  command -v chromium >/dev/null && command -v chromedriver >/dev/null ||
+    need "shows the gateway's pages to the tests" chromium chromium-driver fonts-dejavu-core
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then
