@@ -113,12 +113,12 @@ def test_memory_usage_tells_what_the_server_spends(server, client):
 
 def test_a_room_of_two_costs_little(client):
     """All that the server spends, key and all, with the day's uniques and whenever the two came."""
-    batch = [("PRESENCE.MBEAT", f"room{n}", "MEMBERS", "asha", "bela") for n in range(4000)]
+    batch = [("PRESENCE.MBEAT", f"room:{n:06}", "MEMBERS", f"asha{n:06}", f"bela{n:06}") for n in range(4000)]
     client.pipeline([*batch[:100], *(("DEL", room) for _, room, *_ in batch[:100])])
     before = used_memory(client)
     for start in range(0, len(batch), 100):
         assert client.pipeline(batch[start : start + 100]) == [2] * 100
-    assert client("MEMORY", "USAGE", "room7") <= 512
+    assert client("MEMORY", "USAGE", "room:000007") <= 512
     assert (used_memory(client) - before) / len(batch) <= 512
 
 

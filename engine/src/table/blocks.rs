@@ -28,6 +28,8 @@ struct Many {
     segments: Vec<Vec<Block>>,
     /// Bytes that the blocks have on the heap.
     bytes: usize,
+    /// Members in the blocks.
+    members: usize,
 }
 
 impl Many {
@@ -39,6 +41,7 @@ impl Many {
 
     fn push(&mut self, block: Block) {
         self.bytes += block.memory();
+        self.members += block.count();
         if self.segments.last().is_none_or(|last| last.len() == SEGMENT) {
             if self.segments.len() == self.segments.capacity() {
                 self.segments.reserve_exact((self.segments.len() / 8).max(1));
@@ -57,6 +60,7 @@ impl Many {
         let last = self.segments.last_mut()?;
         let block = last.pop()?;
         self.bytes -= block.memory();
+        self.members -= block.count();
         if last.is_empty() {
             self.segments.pop();
         } else if last.len() < last.capacity() / 2 {
@@ -71,6 +75,12 @@ impl Blocks {
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.many.as_ref().map_or(1, |many| many.count())
+    }
+
+    /// Members in all of them. Not kept beside the only block, which knows it: most rooms have no other.
+    #[inline]
+    pub(super) fn members(&self) -> usize {
+        self.many.as_ref().map_or_else(|| self.first.count(), |many| many.members)
     }
 
     /// The number of the block of a hash, among `count` blocks.
@@ -107,7 +117,7 @@ impl Blocks {
         }
     }
 
-    /// For changes that leave its memory as it is: see [`Blocks::change`].
+    /// For changes that leave its memory and its members as they are: see [`Blocks::change`].
     #[inline]
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Block> {
         match &mut self.many {
@@ -116,14 +126,15 @@ impl Blocks {
         }
     }
 
-    /// Changes a block in a way that may change its memory. `None` if there is no such block.
+    /// Changes a block in a way that may change its memory and its members. `None` if there is no such block.
     pub(super) fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Block) -> R) -> Option<R> {
         let block = self.get_mut(number)?;
-        let before = block.memory();
+        let before = (block.memory(), block.count());
         let result = change(block);
-        let after = block.memory();
+        let after = (block.memory(), block.count());
         if let Some(many) = &mut self.many {
-            many.bytes = many.bytes + after - before;
+            many.bytes = many.bytes + after.0 - before.0;
+            many.members = many.members + after.1 - before.1;
         }
         Some(result)
     }

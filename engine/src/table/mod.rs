@@ -111,23 +111,22 @@ pub struct Table {
     keys: &'static HashKeys,
     blocks: Blocks,
     long: Option<Box<LongPacks>>,
-    len: u32,
 }
 
 impl Table {
     /// An empty table, which takes no memory on the heap.
     pub fn new(keys: &'static HashKeys) -> Self {
-        Self { keys, blocks: Blocks::default(), long: None, len: 0 }
+        Self { keys, blocks: Blocks::default(), long: None }
     }
 
     /// Number of members.
-    pub const fn len(&self) -> usize {
-        self.len as usize
+    pub fn len(&self) -> usize {
+        self.blocks.members()
     }
 
     /// Whether there is no member.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The slot of a member.
@@ -216,7 +215,6 @@ impl Table {
             block.insert(tag(hash), &record, id, &[])
         };
         let position = self.blocks.change(number, insert)??;
-        self.len += 1;
         Some(slot(number, position))
     }
 
@@ -229,7 +227,6 @@ impl Table {
         self.drop_long(slot);
         let (number, position) = parts(slot);
         self.blocks.change(number, |block| block.remove(position));
-        self.len -= 1;
         if self.blocks.count() > 1 && self.len() < (self.blocks.count() - 1) * SPARSE {
             self.merge(wheel);
         }
@@ -411,7 +408,7 @@ impl Table {
 /// Without the members, and without the keys: they must not get into a log.
 impl fmt::Debug for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Table").field("len", &self.len).field("memory", &self.memory()).finish_non_exhaustive()
+        formatter.debug_struct("Table").field("len", &self.len()).field("memory", &self.memory()).finish_non_exhaustive()
     }
 }
 
