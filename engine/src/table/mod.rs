@@ -408,7 +408,11 @@ impl Table {
 /// Without the members, and without the keys: they must not get into a log.
 impl fmt::Debug for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Table").field("len", &self.len()).field("memory", &self.memory()).finish_non_exhaustive()
+        formatter
+            .debug_struct("Table")
+            .field("len", &self.len())
+            .field("memory", &self.memory())
+            .finish_non_exhaustive()
     }
 }
 
