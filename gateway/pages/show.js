@@ -44,7 +44,6 @@ function show() {
   function showBadge() {
     const here = presence.state === "here";
     const text = here && badge !== null ? looking(badge) : CONNECTION.connecting;
-    $("badge").hidden = !here && presence.state !== "connecting";
     if ($("badge-text").textContent !== text) $("badge-text").textContent = text;
     if (here && badge !== null && badge !== spoken && performance.now() - spokenAt > SPEAK_EVERY) {
       [spoken, spokenAt] = [badge, performance.now()];
