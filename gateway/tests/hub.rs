@@ -413,6 +413,25 @@ fn a_badge_is_told_to_all_who_watch_and_at_once_to_the_next() {
 }
 
 #[test]
+fn what_is_watched_already_is_told_again_when_asked_for() {
+    let mut desk = Desk::new();
+    desk.present(1, "asha");
+    desk.hub.watch_room(1, "gig".into());
+    desk.hub.counted(&"gig".into(), 0, Some("7".into()));
+    desk.hub.watch(1, vec!["bo".into()]);
+    desk.hub.asks();
+    desk.seen(1, "bo", Some(State::Offline));
+    assert_eq!(desk.told(1).len(), 2);
+    desk.hub.watch_room(1, "gig".into());
+    assert!(matches!(&desk.told(1)[..], [Message::Count { badge, .. }] if badge == "7"));
+    desk.hub.asks();
+    desk.hub.watch(1, vec!["bo".into()]);
+    desk.hub.asks();
+    desk.seen(1, "bo", Some(State::Offline));
+    assert_eq!(desk.told(1), [dot("bo", State::Offline)]);
+}
+
+#[test]
 fn after_an_interruption_everything_is_subscribed_to_anew() {
     let mut desk = Desk::new();
     desk.present(1, "asha");
