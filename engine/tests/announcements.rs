@@ -32,6 +32,10 @@ fn bodies(driver: &mut Driver, to: &str) -> Vec<Value> {
     driver.heard(to).iter().map(|message| message.json()).collect()
 }
 
+fn saved(room: &Room) -> Vec<Vec<u8>> {
+    common::saved(room, Some(TERM), 0)
+}
+
 fn request(driver: &Driver, seq: u64) -> ChangesRequest {
     ChangesRequest { epoch: Some(driver.room.epoch(Some(TERM))), seq, count: 10_000, all: false }
 }
@@ -325,6 +329,42 @@ fn a_promotion_begins_a_new_history_and_tells_its_readers() {
     fx.clear();
     room.visit(&primary, &mut fx);
     assert_eq!(fx.say_at, None, "told once");
+}
+
+/// A primary of another term may have nothing to tell but a second session, which is no change.
+#[test]
+fn a_new_history_is_told_on_replicas_too_when_it_comes_without_a_change() {
+    let mut d = fed(100);
+    d.beat("a", "");
+    let mut replica = d.replica.take().unwrap();
+    let mut fx = presence_engine::effects::Effects::default();
+    let primary = Env { term: Some(TERM + 1), ..d.env() };
+    let before = replica.epoch(None);
+    let mut promoted = Room::load_from(common::KEYS, 7, &primary, saved(&d.room).iter().map(Vec::as_slice)).unwrap();
+    promoted.beat(&primary, b"a", b"two", &Attributes::default(), &mut fx).unwrap();
+    let payload = promoted.finish(&primary, &mut fx).expect("a session began");
+    fx.clear();
+    let relay = Env { term: None, ..d.env() };
+    replica.apply(&relay, &payload, &mut fx).unwrap();
+    replica.finish(&relay, &mut fx);
+    assert_ne!(replica.epoch(None), before);
+    let due = fx.say_at.expect("it has something to say");
+    fx.clear();
+    replica.say(&Env { now: due, ..relay }, &mut fx);
+    let said: Vec<Value> = fx.messages.iter().map(|m| serde_json::from_slice(m.body).unwrap()).collect();
+    let epoch = epoch_text(replica.epoch(None));
+    assert_eq!(said, [json!({"epoch":epoch,"from":2,"seq":1,"count":1,"resync":true,"events":[]})]);
+    // A change says it by itself.
+    promoted.beat(&Env { term: Some(TERM + 2), ..primary }, b"b", b"", &Attributes::default(), &mut fx).unwrap();
+    let payload = promoted.finish(&Env { term: Some(TERM + 2), ..primary }, &mut fx).unwrap();
+    fx.clear();
+    replica.apply(&relay, &payload, &mut fx).unwrap();
+    replica.finish(&relay, &mut fx);
+    let said: Vec<Value> = fx.messages.iter().map(|m| serde_json::from_slice(m.body).unwrap()).collect();
+    assert!(
+        said.iter().any(|m| m["events"][0]["member"] == "b") && said.iter().all(|m| m["resync"] != true),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -196,6 +196,13 @@ impl Room {
             self.told = self.present;
             return;
         }
+        self.start_feed_over(env);
+        self.told = UNTOLD;
+        self.say_later(env, fx);
+    }
+
+    /// Readers of the feed are told to start over, with the next [`Room::say`].
+    fn start_feed_over(&mut self, env: &Env<'_>) {
         let (epoch, limit) = (self.epoch(env.term), self.feed_limit(env));
         if limit > 0 {
             let feed = self.feed.get_or_insert_with(|| Box::new(Feed::after(epoch, self.seq)));
@@ -204,8 +211,15 @@ impl Room {
             }
             feed.ask_to_resync();
         }
-        self.told = UNTOLD;
-        self.say_later(env, fx);
+    }
+
+    /// A payload was applied. It may have brought another epoch, of a new primary, without any change that would tell so.
+    pub(super) fn follow_epoch(&mut self, env: &Env<'_>, fx: &mut Effects) {
+        let epoch = self.epoch(env.term);
+        if env.tells && self.feed.as_ref().is_some_and(|feed| feed.epoch() != epoch) {
+            self.start_feed_over(env);
+            self.say_later(env, fx);
+        }
     }
 
     /// The changes after a number; `None` stands for a room that is missing.

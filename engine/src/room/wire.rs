@@ -75,6 +75,7 @@ impl Room {
             }
         }
         self.seq = payload.seq;
+        self.follow_epoch(env, fx);
         fx.visible = true;
         Ok(())
     }
