@@ -322,6 +322,25 @@ fn a_departure_asks_what_may_be_seen_now_and_an_older_look_does_not_count() {
 }
 
 #[test]
+fn what_is_told_to_others_before_the_first_look_is_answered_is_looked_at_again() {
+    let mut desk = Desk::new();
+    desk.present(1, "asha");
+    desk.present(2, "carl");
+    desk.hub.watch(1, vec!["bo".into()]);
+    desk.hub.asks();
+    desk.seen(1, "bo", Some(State::Offline));
+    desk.hub.watch(2, vec!["bo".into()]);
+    desk.hub.asks();
+    desk.hub.published(b"bo", br#"{"event":"online","member":"bo","epoch":"1","seq":2}"#);
+    assert_eq!(desk.told(2), [], "whether bo is a friend is not known yet");
+    desk.hub.looked(2, vec![("bo".into(), 0, Some((State::Offline, None)))]);
+    let asks = desk.hub.asks();
+    assert!(matches!(&asks[..], [Ask::Look { viewer: 2, members, .. }] if members[0].1 == 1), "{asks:?}");
+    desk.hub.looked(2, vec![("bo".into(), 1, Some((State::Online, None)))]);
+    assert_eq!(desk.told(2), [dot("bo", State::Online)]);
+}
+
+#[test]
 fn a_dot_that_did_not_change_is_not_told_again() {
     let mut desk = Desk::new();
     desk.present(1, "asha");
@@ -408,6 +427,8 @@ fn a_badge_is_told_to_all_who_watch_and_at_once_to_the_next() {
     desk.hub.published(b"count", br#"{"count":2341,"badge":"2.3k"}"#);
     desk.hub.counted(&"gig".into(), 0, Some("7".into()));
     assert_eq!(desk.told(1), [badge("2.3k", false)], "an older answer does not undo a message");
+    desk.hub.published(b"count", br#"{"count":2358,"badge":"2.3k"}"#);
+    assert_eq!(desk.told(1), [], "the same badge is no news");
     desk.hub.published(b"count", br#"{"count":0,"badge":"0","gone":true}"#);
     assert_eq!(desk.told(2), [badge("0", true)]);
 }

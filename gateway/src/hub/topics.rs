@@ -213,6 +213,10 @@ impl Hub {
     fn tell_badge(&mut self, room: &Arc<str>, badge: String, gone: bool) {
         let Some(listened) = self.topics.get_mut(&Topic::Count(room.clone())) else { return };
         let text = text(&Message::Count { room: room.to_string(), badge, gone });
+        // Most counts of a large room are rounded to the same badge.
+        if listened.badge.as_ref() == Some(&text) {
+            return;
+        }
         for viewer in listened.watchers.iter().filter_map(|id| self.viewers.get(id)) {
             viewer.outlet.badge(room, text.clone());
         }
@@ -275,9 +279,12 @@ impl Hub {
                     self.tell_dot(id, &room, &member, (State::Offline, None));
                 }
                 Some(dot) => {
-                    // A message has told something newer, or has asked for another look.
+                    let listens = self.topics.get(&topic).is_some_and(|listened| listened.watchers.contains(&id));
                     if self.listen(id, topic).heard == heard {
                         self.tell_dot(id, &room, &member, dot);
+                    } else if !listens {
+                        // The message that is newer than this look was told to those who listened already.
+                        self.looks.entry(id).or_default().insert(member);
                     }
                 }
             }
