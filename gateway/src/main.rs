@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::serve::ListenerExt;
 use clap::Parser;
 use presence_gateway::hub::Hub;
 use presence_gateway::line::Addresses;
@@ -48,6 +49,8 @@ async fn serve(settings: Settings) -> std::io::Result<()> {
     let tokens = Tokens::new(&settings.secret).map_err(std::io::Error::other)?;
     let listener = TcpListener::bind(settings.listen).await?;
     let address: SocketAddr = listener.local_addr()?;
+    // Else the second of two small messages waits for the phone to acknowledge the first, 40 ms or more.
+    let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
     let metrics = Arc::new(Metrics::new());
     let (events, hears) = mpsc::channel(EVENTS);
     let (line, stands) = watch::channel(None);
