@@ -9,7 +9,7 @@ comma := ,
 ALL_SERVERS := redis-7.0,redis-8.2,valkey-8.1,valkey-9.1$(if $(wildcard target/servers/redis-8.10/redis-server),$(comma)redis-8.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help run redis build gateway test test-all test-survival test-browser pytest pictures chaos profile soak bench bench-engine bench-live bench-short replay lint fmt clean
+.PHONY: help run redis build gateway test test-all test-survival test-browser pytest pictures chaos profile soak bench bench-engine bench-live bench-short replay onsale lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,7 +28,8 @@ gateway: ## the gateway: target/service/presence-gateway
 
 test: ## engine tests, integration tests on the oldest and the newest server, survival on all four (T=… to pytest)
 	@scripts/install.sh test
-	cargo test -p presence-engine -p presence-gateway
+	cargo test -p presence-engine -p presence-gateway -p presence-onsale
+	cargo build -p presence-onsale
 	cargo build --features inject-panics
 	cargo build --release
 	@$(MAKE) --no-print-directory pytest
@@ -91,6 +92,17 @@ replay: ## a recorded audience played fast against a server, and what it announc
 	@scripts/install.sh run
 	cargo build --release
 	$(PYTHON) scripts/replay.py $(ARGS)
+
+SIZE := 200000
+SECONDS := 120
+GATEWAYS := 12
+SERVICE := $(abspath $(TARGET)/service)
+onsale: ## 200,000 viewers over 12 gateways, one of which is killed, for two minutes (SIZE=… SECONDS=… GATEWAYS=… CLUSTER=1 ARGS=…)
+	@scripts/install.sh run
+	cargo build --release
+	cargo build --profile service -p presence-gateway -p presence-onsale
+	PRESENCE_GATEWAY=$(SERVICE)/presence-gateway PRESENCE_MODULE=$(abspath $(TARGET)/release/libpresence.so) .venv/bin/python \
+	  scripts/onsale.py --size $(SIZE) --seconds $(SECONDS) --gateways $(GATEWAYS) $(if $(CLUSTER),--cluster) $(ARGS)
 
 lint: ## formatting and clippy, warnings denied
 	cargo fmt --all --check
