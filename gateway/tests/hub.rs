@@ -192,6 +192,23 @@ fn what_failed_of_one_who_is_gone_is_not_told_again() {
 }
 
 #[test]
+fn the_last_beat_before_a_cut_counts_once() {
+    let mut desk = Desk::new();
+    desk.present(1, "asha");
+    desk.hub.beat(1);
+    desk.hub.lost(1);
+    let ask = desk.flush();
+    assert_eq!((&*ask.beats[0].1, ask.beats[0].2.as_str(), ask.byes.len()), ("asha", "gw-1", 0));
+    // It is gone: what Redis makes of the beat changes nothing here, and a beat of long ago is not told later.
+    desk.answer(ask.clone(), &[], &[1]);
+    desk.hub.flush();
+    assert_eq!(desk.hub.asks(), []);
+    desk.hub.beaten(&"gig".into(), ask, None);
+    desk.hub.flush();
+    assert_eq!(desk.hub.asks(), []);
+}
+
+#[test]
 fn a_goodbye_says_bye_a_reload_says_so_and_a_cut_says_nothing() {
     let mut desk = Desk::new();
     for (id, user) in [(1, "asha"), (2, "bo"), (3, "carl")] {

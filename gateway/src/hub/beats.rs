@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ask::{Ask, BeatAsk, BeatReply, Joined, Parting};
-use super::viewers::Stand;
+use super::viewers::{Stand, Viewer};
 use super::{Hub, ViewerId};
 use crate::protocol::Share;
 
@@ -27,6 +27,8 @@ pub(super) struct Room {
     viewers: BTreeSet<ViewerId>,
     pub(super) joins: BTreeSet<ViewerId>,
     pub(super) beats: BTreeSet<ViewerId>,
+    /// Of those whose connection was cut right after a beat: it proves as much as any.
+    last_beats: Vec<(ViewerId, Arc<str>, String)>,
     pub(super) shares: BTreeMap<Arc<str>, Share>,
     byes: Vec<Parting>,
     under_way: bool,
@@ -41,15 +43,20 @@ impl Room {
         self.joins.insert(id);
     }
 
-    pub(super) fn go(&mut self, id: ViewerId, parting: Option<Parting>) {
+    /// Somebody leaves, with a goodbye if Redis is to be told one. Without a word the beat before it still counts.
+    pub(super) fn go(&mut self, id: ViewerId, viewer: Viewer, parting: Option<Parting>) {
         self.viewers.remove(&id);
         self.joins.remove(&id);
-        self.beats.remove(&id);
+        let had_beaten = self.beats.remove(&id);
+        if had_beaten && parting.is_none() {
+            self.last_beats.push((id, viewer.user, viewer.session));
+        }
         self.byes.extend(parting);
     }
 
     fn is_done(&self) -> bool {
-        self.viewers.is_empty() && !self.under_way && self.shares.is_empty() && self.byes.is_empty()
+        let told = self.last_beats.is_empty() && self.shares.is_empty() && self.byes.is_empty();
+        self.viewers.is_empty() && !self.under_way && told
     }
 }
 
@@ -88,6 +95,7 @@ impl Hub {
             let (share, status) = (viewer.share, viewer.status.clone());
             ask.joins.push(Joined { viewer: id, user, session, share, status });
         }
+        ask.beats = room.last_beats.drain(..room.last_beats.len().min(MOST)).collect();
         for id in take_first(&mut room.beats) {
             let Some(viewer) = self.viewers.get(&id) else { continue };
             ask.beats.push((id, viewer.user.clone(), viewer.session.clone()));

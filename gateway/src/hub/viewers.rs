@@ -138,7 +138,8 @@ impl Hub {
         let Some(room) = viewer.room.as_ref().and_then(|room| self.rooms.get_mut(room)) else { return };
         // One that Redis has never heard of has nothing to say goodbye to.
         let known = matches!(viewer.stand, Stand::Asked | Stand::Present);
-        let parting = bye.filter(|_| known).map(|soft| Parting { user: viewer.user, session: viewer.session, soft });
-        room.go(id, parting);
+        let (user, session) = (viewer.user.clone(), viewer.session.clone());
+        let parting = bye.filter(|_| known).map(|soft| Parting { user, session, soft });
+        room.go(id, viewer, parting);
     }
 }
