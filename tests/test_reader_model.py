@@ -110,6 +110,8 @@ class Play:
     def failover(self):
         """Both change their parts, told to or because the primary seems dead."""
         old, new = self.servers
+        # One that is in the middle of a sync has nothing to be promoted with.
+        wait_until(lambda: new.info("replication").get("master_link_status") == "up", timeout=30)
         if self.random.random() < 0.5:
             self.client("FAILOVER")
             wait_until(lambda: new.info("replication")["role"] == "master", timeout=30)
@@ -121,6 +123,9 @@ class Play:
         wait_until(lambda: old.info("replication").get("master_link_status") == "up", timeout=30)
         self.servers = [new, old]
         self.client = new.client()
+        if not self.client("EXISTS", ROOM):
+            # The old one may have had it. That a sync took it away is no event: only what happens next is heard.
+            self.client("PRESENCE.BEAT", ROOM, "ann")
 
     def act(self, rare=0.06):
         """Something happens, rarely something unusual."""
