@@ -129,6 +129,9 @@ pub async fn run(
     while hub.is_telling() && Instant::now() < end {
         if let Ok(Some(answer)) = tokio::time::timeout_at(end, answered.recv()).await {
             driver.answer(&mut hub, answer);
+            // What had to wait for it goes out too.
+            hub.flush();
+            driver.perform(hub.asks());
         }
     }
     if let Some(done) = stopped {

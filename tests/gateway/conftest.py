@@ -1,4 +1,4 @@
-"""Gateways before servers. The gateway is the same on all of them: one kind is enough, unless a test says otherwise."""
+"""Gateways before servers, and phones before gateways."""
 
 from __future__ import annotations
 
@@ -36,21 +36,7 @@ def make_gateway() -> Iterator[Callable[..., Gateway]]:
 def server(make_server: Callable[..., Server], request: pytest.FixtureRequest) -> Server:
     """A server that gateways reach by its port."""
     config = request.node.get_closest_marker("config")
-    return make_server(kind="redis-7.0", port=0, config=config.kwargs if config else None)
-
-
-@pytest.fixture
-def make_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
-    """As for all tests, of the kind asked for."""
-    servers: list[Server] = []
-
-    def make(**options: Any) -> Server:
-        servers.append(Server(options.pop("kind", "redis-7.0"), **options))
-        return servers[-1]
-
-    yield make
-    for server in reversed(servers):
-        server.close()
+    return make_server(port=0, config=config.kwargs if config else None)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_gateway_follows_a_cluster(cluster, make_gateway, dial):
         all_hear("after the slot moved")
 
         victim = cluster.primaries[2]
-        cluster.kill(victim)
+        victim.server.close()
         wait_until(lambda: cluster.replicas[2].is_primary(), timeout=40)
         all_hear("after the failover")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 
@@ -148,8 +149,6 @@ def test_a_redis_that_stood_still_loses_nobody(server, make_gateway, dial):
 
 
 def wait_paused(seconds):
-    import time
-
     # There is no event in a server that stands still: its time has to pass.
     time.sleep(seconds)
 
@@ -168,7 +167,7 @@ def test_a_failover_is_followed(make_server, make_gateway, dial):
     phones[1].say("watch", members=["asha"])
     phones[1].hears("member", member="asha", state="online")
     wait_until(lambda: second.client()("PRESENCE.COUNT", ROOM) == 2)
-    first.kill()
+    first.close()
     with Watcher(second) as watcher:
         second.client()("REPLICAOF", "NO", "ONE")
         wait_until(lambda: get(gateway, "/health")[0] == 200)

@@ -108,7 +108,7 @@ impl Hub {
         }
     }
 
-    /// Something that Redis is to be told waits, or has not been answered.
+    /// Something that Redis was told has not been answered.
     pub fn is_telling(&self) -> bool {
         self.rooms.values().any(|room| room.under_way)
     }
